@@ -1,0 +1,130 @@
+//! `upstream LISTEN`: a provider that costs next to nothing. It answers each chat call at once with one
+//! fixed answer, or with the stream that the call's `x-proof-stream` header describes, and counts them.
+#![expect(clippy::disallowed_methods, reason = "one task per connection, and nothing waits for its end")]
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use proof::shapes::{COUNT_PATH, STREAM_HEADER, StreamShape, answer};
+use tokio::net::TcpListener;
+use tokio::time::{Sleep, sleep};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let listen: SocketAddr = std::env::args().nth(1).context("usage: upstream LISTEN")?.parse()?;
+    let listener = TcpListener::bind(listen).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(connection.serve_connection(TokioIo::new(stream), service_fn(respond)));
+    }
+}
+
+async fn respond(request: Request<Incoming>) -> Result<Response<Reply>> {
+    if request.uri().path() == COUNT_PATH {
+        let count = ARRIVED.load(Ordering::Relaxed).to_string();
+        return Ok(Response::new(Reply::Whole(Some(count.into()))));
+    }
+    ARRIVED.fetch_add(1, Ordering::Relaxed);
+    let shape = request.headers().get(STREAM_HEADER).cloned();
+    let Some(shape) = shape else {
+        drain(request.into_body()).await?;
+        return Ok(reply("application/json", Reply::Whole(Some(answer()))));
+    };
+    let shape = StreamShape::parse(shape.to_str()?)?;
+    let body = request.into_body().collect().await?.to_bytes();
+    let with_usage = body.windows(b"include_usage".len()).any(|window| window == b"include_usage");
+    Ok(reply("text/event-stream", Reply::Stream(Box::pin(Ticker::new(shape, with_usage)))))
+}
+
+async fn drain(mut body: Incoming) -> Result<()> {
+    while let Some(frame) = body.frame().await {
+        frame?;
+    }
+    Ok(())
+}
+
+fn reply(content_type: &'static str, body: Reply) -> Response<Reply> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert("x-request-id", HeaderValue::from_static("req_proof"));
+    response
+}
+
+enum Reply {
+    Whole(Option<Bytes>),
+    Stream(Pin<Box<Ticker>>),
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let data = match self.get_mut() {
+            Self::Whole(body) => body.take(),
+            Self::Stream(ticker) => ready!(ticker.poll_next(cx)),
+        };
+        Poll::Ready(data.map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Chunks by the clock: each is due a fixed time after the one before was, however late that one went.
+struct Ticker {
+    shape: StreamShape,
+    chunk: Bytes,
+    sent: u32,
+    closing: Option<Bytes>,
+    due: Pin<Box<Sleep>>,
+}
+
+impl Ticker {
+    fn new(shape: StreamShape, with_usage: bool) -> Self {
+        let closing = Some(StreamShape::closing(with_usage));
+        Self {
+            shape,
+            chunk: shape.chunk(),
+            sent: 0,
+            closing,
+            due: Box::pin(sleep(std::time::Duration::ZERO)),
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context) -> Poll<Option<Bytes>> {
+        if self.sent == self.shape.chunks {
+            return Poll::Ready(self.closing.take());
+        }
+        ready!(self.due.as_mut().poll(cx));
+        let next = self.due.deadline() + self.shape.every;
+        self.due.as_mut().reset(next);
+        self.sent += 1;
+        Poll::Ready(Some(self.chunk.clone()))
+    }
+}

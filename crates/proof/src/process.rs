@@ -1,0 +1,124 @@
+//! The processes that take part. Each is killed when its value is dropped, and nothing else ever is.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// What stands between client and upstream.
+#[derive(Clone, Debug)]
+pub enum Proxy {
+    Relay,
+    Gate(PathBuf),
+}
+
+pub struct Process {
+    child: Child,
+    /// Where it takes calls.
+    pub addr: SocketAddr,
+    /// Just before it was spawned.
+    pub since: Instant,
+    /// Its working directory, with its output in the file `log`.
+    dir: TempDir,
+}
+
+impl Process {
+    pub async fn upstream() -> Result<Self> {
+        let addr = free_addr()?;
+        Self::start(Command::new(sibling("upstream")?).arg(addr.to_string()), addr).await
+    }
+
+    /// Starts a proxy before `upstream` and waits until it accepts connections.
+    pub async fn proxy(kind: &Proxy, upstream: SocketAddr) -> Result<Self> {
+        let addr = free_addr()?;
+        match kind {
+            Proxy::Relay => {
+                let mut command = Command::new(sibling("relay")?);
+                Self::start(command.args([addr.to_string(), upstream.to_string()]), addr).await
+            }
+            Proxy::Gate(path) => Self::start(&mut gate(path, addr, upstream)?, addr).await,
+        }
+    }
+
+    async fn start(command: &mut Command, addr: SocketAddr) -> Result<Self> {
+        let dir = TempDir::with_prefix("proof-")?;
+        let log = File::create(dir.path().join("log"))?;
+        command.current_dir(dir.path()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let since = Instant::now();
+        let child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let mut process = Self { child, addr, since, dir };
+        process.accepting().await?;
+        Ok(process)
+    }
+
+    async fn accepting(&mut self) -> Result<()> {
+        while TcpStream::connect(self.addr).await.is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("it ended at once ({status}): {}", self.log());
+            }
+            if self.since.elapsed() > START_LIMIT {
+                bail!("it accepts no connection: {}", self.log());
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Lines written so far to standard output and standard error.
+    pub fn log_lines(&self) -> usize {
+        self.log().lines().count()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The gate as its users start it: logging at its default level, metrics on, no configuration file.
+fn gate(path: &Path, addr: SocketAddr, upstream: SocketAddr) -> Result<Command> {
+    let mut command = Command::new(path);
+    command.args(["serve", "--listen", &addr.to_string(), "--admin-listen", &free_addr()?.to_string()]);
+    command.args(["--provider", &format!("openai=http://{upstream}/v1"), "--data-dir", "data"]);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SLUICEGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("OPENAI_API_KEY", "sk-proof").env_remove("RUST_LOG");
+    Ok(command)
+}
+
+/// A binary built beside this one.
+pub fn sibling(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let path = own.with_file_name(name);
+    if !path.is_file() {
+        bail!("no {name} beside {}: build the whole package first", own.display());
+    }
+    Ok(path)
+}
+
+/// An address whose port nobody had a moment ago.
+fn free_addr() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

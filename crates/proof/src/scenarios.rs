@@ -1,0 +1,289 @@
+//! One function per figure. The relay's round and the gate's follow each other closely, again and
+//! again, so that whatever else the machine does meets both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::{Instant, sleep};
+
+use crate::load::{Load, Round, arrived, one_call};
+use crate::process::{Process, Proxy};
+use crate::procfs::{Cpu, Memory};
+use crate::report::{Of, Row};
+use crate::shapes::{Prompts, StreamShape};
+use crate::stats::{percentile, sorted};
+use crate::streams::Streams;
+
+/// After a round: what a proxy still does for calls that it has answered belongs to them.
+const SETTLE: Duration = Duration::from_millis(150);
+const OPEN_LIMIT: Duration = Duration::from_secs(30);
+
+pub const SCENARIOS: [&str; 8] =
+    ["cpu-small", "cpu-large", "cpu-chunk", "cpu-1000rps", "latency-1", "saturation", "memory", "start"];
+
+/// How much of everything.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    rounds: usize,
+    small_calls: usize,
+    large_calls: usize,
+    chunks: u32,
+    paced_calls: usize,
+    single_calls: usize,
+    restarts: usize,
+}
+
+impl Sizes {
+    pub const FULL: Self = Self {
+        rounds: 5,
+        small_calls: 20_000,
+        large_calls: 6_000,
+        chunks: 200,
+        paced_calls: 12_000,
+        single_calls: 3_000,
+        restarts: 3,
+    };
+
+    pub const QUICK: Self = Self {
+        rounds: 2,
+        small_calls: 8_000,
+        large_calls: 1_500,
+        chunks: 60,
+        paced_calls: 2_500,
+        single_calls: 1_000,
+        restarts: 1,
+    };
+}
+
+/// The three processes, started once and warmed up.
+pub struct Bench {
+    upstream: Process,
+    relay: Process,
+    gate: Process,
+    gate_kind: Proxy,
+    sizes: Sizes,
+}
+
+impl Bench {
+    pub async fn start(gate_kind: Proxy, sizes: Sizes) -> Result<Self> {
+        let upstream = Process::upstream().await?;
+        let relay = Process::proxy(&Proxy::Relay, upstream.addr).await?;
+        let gate = Process::proxy(&gate_kind, upstream.addr).await?;
+        let bench = Self { upstream, relay, gate, gate_kind, sizes };
+        for process in [&bench.relay, &bench.gate] {
+            bench.round(process, &closed(Prompts::small(), 64, 2_000)).await?;
+        }
+        Ok(bench)
+    }
+
+    pub async fn run(&self, scenario: &'static str) -> Vec<Row> {
+        let rows = match scenario {
+            "cpu-small" => self.cpu_small().await,
+            "cpu-large" => self.cpu_large().await,
+            "cpu-chunk" => self.cpu_chunk().await,
+            "cpu-1000rps" => self.cpu_paced().await,
+            "latency-1" => self.latency().await,
+            "saturation" => self.saturation().await,
+            "memory" => self.memory().await,
+            "start" => self.first_answer().await,
+            _ => Ok(Vec::new()),
+        };
+        rows.unwrap_or_else(|error| vec![Row::error(scenario, &error)])
+    }
+
+    async fn cpu_small(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::small(), 64, self.sizes.small_calls);
+        let lines = self.gate.log_lines();
+        let row = self.cpu_of_calls("cpu-small", &load, 1.4).await?;
+        let logged = self.gate.log_lines() - lines;
+        let calls = self.sizes.small_calls * self.sizes.rounds;
+        Ok(vec![row.note(format!("{logged} log lines for {calls} calls"))])
+    }
+
+    async fn cpu_large(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::large(), 64, self.sizes.large_calls);
+        Ok(vec![self.cpu_of_calls("cpu-large", &load, 1.6).await?])
+    }
+
+    async fn cpu_paced(&self) -> Result<Vec<Row>> {
+        let interval = Duration::from_millis(1);
+        let load = Load { interval: Some(interval), ..closed(Prompts::small(), 64, self.sizes.paced_calls) };
+        Ok(vec![self.cpu_of_calls("cpu-1000rps", &load, 1.6).await?])
+    }
+
+    async fn cpu_of_calls(&self, scenario: &'static str, load: &Load, limit: f64) -> Result<Row> {
+        let [relay, gate] = self
+            .alternate([&self.relay, &self.gate], async |process| {
+                let before = Cpu::of(process.pid())?;
+                let round = self.round(process, load).await?;
+                sleep(SETTLE).await;
+                let spent = Cpu::of(process.pid())?.since(before);
+                if let Some(interval) = load.interval {
+                    let planned = interval.mul_f64(load.calls as f64);
+                    ensure!(round.wall < planned.mul_f64(1.1), "the rate was not kept: {:?}", round.wall);
+                }
+                Ok(micros(spent) / load.calls as f64)
+            })
+            .await?;
+        Ok(Row::info(scenario, "CPU µs per call", &relay, &gate).claim(Of::Ratio, &relay, &gate, limit))
+    }
+
+    /// Counted in a window in which all streams are open, so that opening them does not count.
+    async fn cpu_chunk(&self) -> Result<Vec<Row>> {
+        let shape = StreamShape { chunks: self.sizes.chunks, every: Duration::from_millis(40), size: 220 };
+        let whole = shape.every * shape.chunks;
+        let [relay, gate] = self
+            .alternate([&self.relay, &self.gate], async |process| {
+                let start = Instant::now();
+                let mut streams = Streams::start(process.addr, 500, shape, shape.every * 10);
+                streams.all_open(OPEN_LIMIT).await?;
+                let (bytes, before) = (streams.bytes(), Cpu::of(process.pid())?);
+                let window = whole.saturating_sub(start.elapsed() + shape.every * 2);
+                ensure!(window > whole / 3, "the streams opened too slowly");
+                sleep(window).await;
+                let (bytes, after) = (streams.bytes() - bytes, Cpu::of(process.pid())?);
+                streams.all_ended(OPEN_LIMIT).await?;
+                Ok(micros(after.since(before)) / (bytes as f64 / shape.size as f64))
+            })
+            .await?;
+        Ok(vec![Row::info("cpu-chunk", "CPU µs per chunk", &relay, &gate).claim(
+            Of::Ratio,
+            &relay,
+            &gate,
+            1.25,
+        )])
+    }
+
+    async fn latency(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::small(), 1, self.sizes.single_calls);
+        let all = self.alternate([&self.upstream, &self.relay, &self.gate], async |process| {
+            Ok(millis(&self.round(process, &load).await?))
+        });
+        let all = all.await?;
+        let row = |what, share, limit| {
+            let [direct, relay, gate] = all.each_ref().map(|rounds| at(rounds, share));
+            Row::info("latency-1", what, &relay, &gate).direct(&direct).claim(
+                Of::Difference,
+                &relay,
+                &gate,
+                limit,
+            )
+        };
+        Ok(vec![row("p50 ms", 0.50, 0.06), row("p99 ms", 0.99, 0.15)])
+    }
+
+    async fn saturation(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::small(), 256, self.sizes.small_calls);
+        let all = self.alternate([&self.upstream, &self.relay, &self.gate], async |process| {
+            let round = self.round(process, &load).await?;
+            Ok(Loaded { rate: load.calls as f64 / round.wall.as_secs_f64(), took: millis(&round) })
+        });
+        let all = all.await?;
+        let row = |what, value: &dyn Fn(&Loaded) -> f64| {
+            let [direct, relay, gate] =
+                all.each_ref().map(|rounds| rounds.iter().map(value).collect::<Vec<_>>());
+            Row::info("saturation", what, &relay, &gate).direct(&direct)
+        };
+        Ok(vec![
+            row("calls/s, 256 connections", &|round| round.rate),
+            row("p50 ms", &|round| percentile(&round.took, 0.50)),
+            row("p99 ms", &|round| percentile(&round.took, 0.99)),
+            row("p99.9 ms", &|round| percentile(&round.took, 0.999)),
+        ])
+    }
+
+    /// Fresh processes: memory that an earlier scenario had claimed would hide what streams take.
+    async fn memory(&self) -> Result<Vec<Row>> {
+        const STREAMS: usize = 2_000;
+        let shape = StreamShape { chunks: 2, every: Duration::from_secs(600), size: 220 };
+        let mut seen = [Vec::new(), Vec::new()];
+        for _ in 0..self.sizes.restarts {
+            for (kind, seen) in [&Proxy::Relay, &self.gate_kind].into_iter().zip(&mut seen) {
+                let process = Process::proxy(kind, self.upstream.addr).await?;
+                sleep(Duration::from_secs(1)).await;
+                let idle = Memory::of(process.pid())?;
+                self.round(&process, &closed(Prompts::small(), 1, 200)).await?;
+                let before = Memory::of(process.pid())?;
+                let mut streams = Streams::start(process.addr, STREAMS, shape, Duration::from_secs(2));
+                streams.all_open(OPEN_LIMIT).await?;
+                sleep(Duration::from_secs(1)).await;
+                let open = Memory::of(process.pid())?;
+                seen.push((idle, (open.rss - before.rss) / STREAMS as f64));
+            }
+        }
+        let row = |scenario, what, value: &dyn Fn(&(Memory, f64)) -> f64, limit| {
+            let [relay, gate] = seen.each_ref().map(|runs| runs.iter().map(value).collect::<Vec<_>>());
+            let row = Row::info(scenario, what, &relay, &gate);
+            if let Some(limit) = limit { row.claim(Of::Gate, &relay, &gate, limit) } else { row }
+        };
+        Ok(vec![
+            row("idle-streams", "KiB RSS per stream", &|(_, stream)| *stream, Some(28.0)),
+            row("idle-rss", "MiB RSS", &|(idle, _)| idle.rss / 1024.0, Some(12.0)),
+            row("idle-rss", "MiB PSS", &|(idle, _)| idle.pss / 1024.0, None),
+        ])
+    }
+
+    async fn first_answer(&self) -> Result<Vec<Row>> {
+        let prompts = Prompts::small();
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..=self.sizes.restarts * 2 {
+            for (kind, took) in [&Proxy::Relay, &self.gate_kind].into_iter().zip(&mut took) {
+                let process = Process::proxy(kind, self.upstream.addr).await?;
+                one_call(process.addr, &prompts).await?;
+                took.push(process.since.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        let [relay, gate] = took;
+        Ok(vec![Row::info("start", "ms to first answer", &relay, &gate).claim(Of::Gate, &relay, &gate, 50.0)])
+    }
+
+    /// Measures the processes in turn, `rounds` times over.
+    async fn alternate<T, const N: usize>(
+        &self,
+        processes: [&Process; N],
+        measure: impl AsyncFn(&Process) -> Result<T>,
+    ) -> Result<[Vec<T>; N]> {
+        let mut rounds = std::array::from_fn(|_| Vec::new());
+        for _ in 0..self.sizes.rounds {
+            for (process, rounds) in processes.into_iter().zip(&mut rounds) {
+                rounds.push(measure(process).await?);
+            }
+        }
+        Ok(rounds)
+    }
+
+    /// A round of calls, each of which must reach the upstream once: an answer from anywhere else
+    /// would make the figure meaningless.
+    async fn round(&self, process: &Process, load: &Load) -> Result<Round> {
+        let before = arrived(self.upstream.addr).await?;
+        let round = load.run(process.addr).await?;
+        let upstream_calls = arrived(self.upstream.addr).await? - before;
+        ensure!(upstream_calls == load.calls as u64, "{} calls made {upstream_calls} upstream", load.calls);
+        Ok(round)
+    }
+}
+
+/// A round at saturation: calls per second, latencies in ms, sorted.
+struct Loaded {
+    rate: f64,
+    took: Vec<f64>,
+}
+
+fn closed(prompts: Prompts, connections: usize, calls: usize) -> Load {
+    Load { prompts: Arc::new(prompts), connections, calls, interval: None }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// The latencies of a round in ms, sorted.
+fn millis(round: &Round) -> Vec<f64> {
+    sorted(round.took.iter().map(|took| took.as_secs_f64() * 1e3))
+}
+
+/// The same percentile of each round.
+fn at(rounds: &[Vec<f64>], share: f64) -> Vec<f64> {
+    rounds.iter().map(|round| percentile(round, share)).collect()
+}
