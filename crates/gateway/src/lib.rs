@@ -1,1 +1,3 @@
 //! The gate.
+
+pub mod observe;
