@@ -1,0 +1,222 @@
+//! What was typed to what is used: defaults, look-ups, and the rules that hold
+//! between values.
+//!
+//! Precedence between a provider's own value and the global one: the higher
+//! source wins (a flag or variable for all beats the file's line for one), and
+//! of equal ones the provider's own.
+//! Faults are collected, not returned: each leaves the default in place and the
+//! work goes on, so that one run names them all. A caller uses the result only
+//! where there are none.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::address;
+use super::duration::Period;
+use super::environment::Environment;
+use super::file::{self, File, LogFormat};
+use super::layers::{Source, Sources};
+use super::names;
+use super::problem::Problem;
+use super::resolved::{Admin, Alias, Config, Log};
+use super::secret::{Secret, SecretRef};
+use super::suggest;
+use super::variables;
+
+pub(super) const LISTEN_PORT: u16 = 8080;
+pub(super) const ADMIN_PORT: u16 = 9090;
+
+pub(super) struct Resolver<'a> {
+    pub env: &'a Environment,
+    pub sources: Sources,
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<String>,
+    /// Files that secrets were read from.
+    pub files: Vec<PathBuf>,
+}
+
+impl Resolver<'_> {
+    /// `order` is that of the providers, by which defaults are decided.
+    pub(super) fn config(&mut self, file: &File, order: &[String]) -> Config {
+        let open = file.open.unwrap_or(false);
+        let listen = self.address("listen", file.listen.as_deref(), LISTEN_PORT);
+        if !address::is_loopback(&listen) && !open {
+            self.fault("listen", format!(
+                "{listen} can be reached from other machines, and whoever reaches it would call providers with \
+                 your keys; listen on 127.0.0.1, or accept that with --open (`open = true`)"
+            ));
+        }
+        let admin_listen = self.address("admin_listen", file.admin_listen.as_deref(), ADMIN_PORT);
+        if listen == admin_listen && listen.port() != 0 {
+            self.fault("admin_listen", format!("{listen} is what `listen` takes already"));
+        }
+        let admin = self.admin(&file.admin);
+        if !address::is_loopback(&admin_listen) && file.admin.token.is_none() && admin.token.is_none() {
+            self.fault(
+                "admin_listen",
+                format!(
+                    "{admin_listen} can be reached from other machines, so it needs `admin.token` \
+                 (or the variable {})",
+                    variables::ADMIN_TOKEN
+                ),
+            );
+        }
+        let providers = self.providers(file, order);
+        let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
+        let models = self.aliases(&file.models, &names);
+        Config {
+            listen,
+            admin_listen,
+            data_dir: self.data_dir(file.data_dir.as_deref()),
+            drain: seconds(file.drain, 30),
+            max_body: file.max_body.map_or(64 << 20, |size| size.0),
+            usage_on_streams: file.usage_on_streams.unwrap_or(true),
+            keep_alive: self.positive("keep_alive", seconds(file.keep_alive, 15)),
+            header_timeout: self.positive("header_timeout", seconds(file.header_timeout, 10)),
+            hosts: self.each("hosts", file.hosts.as_deref(), names::host),
+            open,
+            cors_origins: self.each("cors.origins", file.cors.origins.as_deref(), names::origin),
+            models,
+            admin,
+            log: self.log(&file.log),
+            warnings: std::mem::take(&mut self.warnings),
+            providers,
+        }
+    }
+
+    pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(Problem::new(self.sources.nearest(path), message));
+    }
+
+    pub(super) fn warn(&mut self, path: &str, message: &str) {
+        self.warnings.push(Problem::new(self.sources.nearest(path), message).to_string());
+    }
+
+    fn address(&mut self, path: &str, text: Option<&str>, port: u16) -> std::net::SocketAddr {
+        let default = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        text.map_or(Ok(default), |text| address::parse(text, port)).unwrap_or_else(|message| {
+            self.fault(path, message);
+            default
+        })
+    }
+
+    fn data_dir(&mut self, text: Option<&str>) -> PathBuf {
+        if text.is_some_and(|text| text.is_empty() || text.contains('\0')) {
+            self.fault("data_dir", "`data_dir` must name a directory");
+        }
+        PathBuf::from(text.unwrap_or("sluicegate-data"))
+    }
+
+    pub(super) fn positive(&mut self, path: &str, duration: Duration) -> Duration {
+        if duration.is_zero() {
+            let key = path.rsplit('.').next().unwrap_or(path);
+            self.fault(path, format!("`{key}` must be more than 0"));
+        }
+        duration
+    }
+
+    /// Every text of a list, made canonical or reported.
+    fn each(
+        &mut self,
+        path: &str,
+        texts: Option<&[String]>,
+        parse: fn(&str) -> Result<String, String>,
+    ) -> Vec<String> {
+        let mut parsed = Vec::new();
+        for (index, text) in texts.unwrap_or_default().iter().enumerate() {
+            match parse(text) {
+                Ok(text) => parsed.push(text),
+                Err(message) => self.fault(&format!("{path}.{index}"), message),
+            }
+        }
+        parsed
+    }
+
+    fn log(&mut self, log: &file::Log) -> Log {
+        let level = log.level.as_deref().unwrap_or("info").trim().to_owned();
+        if let Err(message) = names::log_filter(&level) {
+            self.fault("log.level", message);
+        }
+        Log { level, format: log.format.unwrap_or(LogFormat::Text) }
+    }
+
+    fn admin(&mut self, admin: &file::Admin) -> Admin {
+        let token = self.token("admin.token", admin.token.as_ref(), variables::ADMIN_TOKEN);
+        let viewer_token =
+            self.token("admin.viewer_token", admin.viewer_token.as_ref(), variables::VIEWER_TOKEN);
+        if let (Some(operator), Some(viewer)) = (&token, &viewer_token)
+            && operator.expose() == viewer.expose()
+        {
+            self.fault(
+                "admin.viewer_token",
+                "it is the operator's token too, so every viewer would be an operator",
+            );
+        }
+        Admin { token, viewer_token, hosts: self.each("admin.hosts", admin.hosts.as_deref(), names::host) }
+    }
+
+    fn token(&mut self, path: &str, typed: Option<&SecretRef>, variable: &str) -> Option<Secret> {
+        match typed {
+            Some(reference) => self.secret(path, reference),
+            None if self.env.get(variable).is_some() => {
+                self.sources.set(path, Source::Variable(variable.to_owned()));
+                self.secret(path, &SecretRef::Env(variable.to_owned()))
+            }
+            None => None,
+        }
+    }
+
+    pub(super) fn secret(&mut self, path: &str, reference: &SecretRef) -> Option<Secret> {
+        if let (SecretRef::Plain(_), Source::File { .. }) = (reference, self.sources.of(path)) {
+            let text = format!("`{path}` stands in the file as it is; `env:NAME` or `file:PATH` keep it out");
+            self.warn(path, &text);
+        }
+        self.files.extend(reference.file().map(PathBuf::from));
+        reference.read(self.env).map_err(|message| self.fault(path, message)).ok()
+    }
+
+    fn aliases(&mut self, typed: &[file::Alias], providers: &[&str]) -> Vec<Alias> {
+        let mut seen = HashSet::new();
+        let mut aliases = Vec::new();
+        for (index, alias) in typed.iter().enumerate() {
+            let path = format!("models.{index}");
+            let name = alias.name.as_deref().unwrap_or_default();
+            if let Err(message) = names::model(name) {
+                self.fault(&format!("{path}.name"), format!("an alias needs a `name`: {message}"));
+            } else if !seen.insert(name) {
+                self.fault(&format!("{path}.name"), format!("the alias `{name}` is there twice"));
+            }
+            match alias.targets.first() {
+                Some(target) => aliases.extend(self.target(&path, name, target, providers)),
+                None => {
+                    self.fault(&path, "an alias needs a target: `targets = [{ provider = …, model = … }]`")
+                }
+            }
+        }
+        aliases
+    }
+
+    fn target(&mut self, path: &str, name: &str, target: &file::Target, providers: &[&str]) -> Option<Alias> {
+        let path = format!("{path}.targets.0");
+        let provider = target.provider.as_deref().unwrap_or_default();
+        if !providers.contains(&provider) {
+            let hint = suggest::hint(provider, providers.iter().copied());
+            let message = match provider {
+                "" => "a target needs a `provider`".to_owned(),
+                _ => format!("no provider is named `{}`{hint}", provider.escape_debug()),
+            };
+            self.fault(&format!("{path}.provider"), message);
+        }
+        let model = target.model.as_deref().unwrap_or_default();
+        if let Err(message) = names::model(model) {
+            self.fault(&format!("{path}.model"), format!("a target needs a `model`: {message}"));
+            return None;
+        }
+        Some(Alias { name: name.to_owned(), provider: provider.to_owned(), model: model.to_owned() })
+    }
+}
+
+pub(super) fn seconds(typed: Option<Period>, default: u64) -> Duration {
+    typed.map_or(Duration::from_secs(default), |period| period.0)
+}

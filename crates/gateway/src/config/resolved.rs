@@ -1,0 +1,102 @@
+//! The configuration as the gate uses it: parsed, looked up, checked.
+//!
+//! Invariant: nothing here has to be parsed or can fail any more. A [`Config`]
+//! is a snapshot; a reload builds a whole new one.
+//! Not here: what was typed (`file`) and where each value came from (`layers`).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::base::BaseUrl;
+use wire::provider::Kind;
+
+use super::file::{HttpVersion, LogFormat};
+use super::secret::Secret;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub admin_listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub drain: Duration,
+    /// Bytes of a request's body.
+    pub max_body: usize,
+    pub usage_on_streams: bool,
+    pub keep_alive: Duration,
+    pub header_timeout: Duration,
+    pub hosts: Vec<String>,
+    /// The operator accepts that whoever reaches `listen` spends the keys.
+    pub open: bool,
+    /// In the order that decides defaults: flags, environment, file.
+    pub providers: Vec<Arc<ProviderConfig>>,
+    pub models: Vec<Alias>,
+    pub cors_origins: Vec<String>,
+    pub admin: Admin,
+    pub log: Log,
+    /// What the operator should know, though it stops nothing.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ProviderConfig {
+    pub name: String,
+    pub kind: &'static Kind,
+    pub base: BaseUrl,
+    /// Without one the caller's own credentials are forwarded.
+    pub api_key: Option<Secret>,
+    /// Where the key came from; never a character of it.
+    pub key_source: Option<String>,
+    /// Most calls in flight at once.
+    pub concurrency: usize,
+    /// Takes what names no provider, among those of its protocol.
+    pub default: bool,
+    pub http: HttpVersion,
+    pub timeouts: Timeouts,
+    pub queue: Queue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect: Duration,
+    pub first_byte: Limit,
+    pub stall: Limit,
+    /// From arrival, all waits included.
+    pub total: Duration,
+}
+
+/// A deadline: set, or learned from the target's own times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Learned,
+    Fixed(Duration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    pub max: usize,
+    pub per_key: usize,
+    pub timeout: Duration,
+}
+
+/// A name that clients ask for, and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    pub name: String,
+    pub provider: String,
+    pub model: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Admin {
+    pub token: Option<Secret>,
+    pub viewer_token: Option<Secret>,
+    pub hosts: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
