@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 64 << 20;
 const BUILT_IN: &str = "file-mock";
 /// Answers are the same each time, so they carry no clock.
 pub(crate) const CREATED: u64 = 1_790_000_000;
-const CREATED_TEXT: &str = "2026-09-21T14:13:20Z";
+pub(crate) const CREATED_TEXT: &str = "2026-09-21T14:13:20Z";
 
 #[derive(Default)]
 pub(crate) struct FileStore {

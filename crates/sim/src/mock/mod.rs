@@ -9,25 +9,38 @@
 //!
 //! Not here: TLS, stored conversations, batches, and any knowledge of language.
 
+mod answer;
 mod body;
 mod call;
+mod caps;
+mod chat;
+mod completions;
 mod control;
 mod duration;
+mod embeddings;
 mod events;
 mod files;
 mod hash;
 mod limits;
+mod llamacpp;
+mod messages;
+mod models;
 mod options;
 mod play;
 mod prefix_cache;
+mod prompt;
 mod recorder;
 mod reply;
+mod responses;
 mod routes;
 mod run;
+mod schema;
 mod script;
 mod server;
 mod shared;
+mod speech;
 mod stats;
+mod strict;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

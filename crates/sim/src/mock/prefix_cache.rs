@@ -38,6 +38,8 @@ pub(crate) struct PrefixMark {
 /// Hashes a prompt piece by piece.
 pub(crate) struct PrefixHasher {
     hash: Hash,
+    /// Who may share prefixes: marks of different scopes never meet.
+    scope: u64,
     bytes: u64,
     marks: Vec<PrefixMark>,
     /// Whether marks are every so many tokens, or only where [`Self::mark`] says.
@@ -46,7 +48,7 @@ pub(crate) struct PrefixHasher {
 
 impl PrefixHasher {
     pub(crate) fn in_steps(scope: u64) -> Self {
-        Self { hash: Hash::new(scope), bytes: 0, marks: Vec::new(), in_steps: true }
+        Self { hash: Hash::new(0), scope, bytes: 0, marks: Vec::new(), in_steps: true }
     }
 
     pub(crate) fn at_marks(scope: u64) -> Self {
@@ -79,9 +81,19 @@ impl PrefixHasher {
         self.bytes += tokens * BYTES_PER_TOKEN;
     }
 
+    /// Tells prompts apart without counting.
+    pub(crate) fn tell_apart(&mut self, bytes: &[u8]) {
+        self.hash = self.hash.bytes(bytes);
+    }
+
+    /// Of all that was fed, whoever asked.
+    pub(crate) fn seed(&self) -> u64 {
+        self.hash.finish()
+    }
+
     pub(crate) fn mark(&mut self, kept: bool) {
-        let (tokens, hash) = (tokens_of(self.bytes), self.hash.finish());
-        self.marks.push(PrefixMark { tokens, hash, kept });
+        let hash = Hash::new(self.scope).number(self.hash.finish()).finish();
+        self.marks.push(PrefixMark { tokens: self.tokens(), hash, kept });
     }
 
     pub(crate) fn tokens(&self) -> u64 {
@@ -144,7 +156,6 @@ mod tests {
 
     fn in_steps(text: &str) -> Vec<PrefixMark> {
         let mut hasher = PrefixHasher::in_steps(0);
-        // However the prompt is cut, its marks are the same.
         for piece in text.as_bytes().chunks(1000) {
             hasher.feed(piece);
         }

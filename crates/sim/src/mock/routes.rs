@@ -5,10 +5,10 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
-use super::files;
 use super::options::Tuning;
 use super::reply::{Dialect, Refusal, Reply};
 use super::shared::Shared;
+use super::{chat, completions, embeddings, files, llamacpp, messages, models, responses, speech};
 
 /// A request that is to be answered.
 pub(crate) struct Asked<'a> {
@@ -34,6 +34,16 @@ enum Handler {
 use Handler::{One, Plain};
 
 const ROUTES: &[(Method, &str, Handler)] = &[
+    (Method::POST, "/v1/chat/completions", Plain(chat::reply)),
+    (Method::POST, "/v1/completions", Plain(completions::reply)),
+    (Method::POST, "/v1/embeddings", Plain(embeddings::reply)),
+    (Method::POST, "/v1/responses", Plain(responses::reply)),
+    (Method::POST, "/v1/messages", Plain(messages::reply)),
+    (Method::POST, "/v1/messages/count_tokens", Plain(messages::count_tokens)),
+    (Method::POST, "/completion", Plain(llamacpp::reply)),
+    (Method::POST, "/v1/audio/speech", Plain(speech::reply)),
+    (Method::GET, "/v1/models", Plain(models::list)),
+    (Method::GET, "/v1/models/{id}", One(models::one)),
     (Method::POST, "/v1/files", Plain(files::upload)),
     (Method::GET, "/v1/files/{id}/content", One(files::content)),
 ];

@@ -1,0 +1,42 @@
+//! What the real providers refuse with a 400, as tables of small checks. The first that complains wins.
+//!
+//! Unknown fields are never refused, though a provider might: whoever is tested with this mock has to pass
+//! them on, and a test has to see that they arrive.
+
+mod chat;
+mod claude_history;
+mod common;
+mod messages;
+mod openai;
+mod others;
+mod responses;
+
+use serde_json::Value;
+
+use super::reply::Checked;
+
+pub(super) use others::{completions, embeddings};
+
+/// A check of a request of OpenAI's.
+type Check = fn(&Value) -> Checked;
+
+fn all(checks: &[Check], request: &Value) -> Checked {
+    checks.iter().try_for_each(|check| check(request))
+}
+
+pub(super) fn chat(request: &Value) -> Checked {
+    all(chat::CHECKS, request)
+}
+
+pub(super) fn responses(request: &Value) -> Checked {
+    all(responses::CHECKS, request)
+}
+
+pub(super) fn messages(request: &Value, version: Option<&str>) -> Checked {
+    messages::all(request, version, true)
+}
+
+/// The same, but nothing is generated, so `max_tokens` is not needed.
+pub(super) fn count_tokens(request: &Value, version: Option<&str>) -> Checked {
+    messages::all(request, version, false)
+}
