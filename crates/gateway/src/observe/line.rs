@@ -5,7 +5,6 @@
 //! [`CallRecord`]. No body and no credential can be in a line, because none is in the record.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +12,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::record::{CallRecord, ERROR_MAX, NAME_MAX, clip};
 use super::sink::Sink;
+use super::stamp::Stamp;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub struct Lines {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Kept, so that a line allocates nothing.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Lines {
@@ -56,8 +57,8 @@ impl Lines {
                 Format::Text => text(line, level, record),
                 Format::Json => json(line, level, record),
             }
-            line.push('\n');
-            self.sink.push(line.as_bytes());
+            line.push(b'\n');
+            self.sink.push(line);
         });
     }
 
@@ -67,20 +68,20 @@ impl Lines {
     }
 }
 
-fn text(line: &mut String, level: &str, record: &CallRecord) {
-    time_of_day(line, ended(record));
-    line.push(' ');
-    line.push_str(level);
-    line.push_str(" call id=");
-    line.push_str(record.id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));
+fn text(line: &mut Vec<u8>, level: &str, record: &CallRecord) {
+    put(line, Stamp::new(ended(record)).time_of_day());
+    put(line, " ");
+    put(line, level);
+    put(line, " call id=");
+    put(line, record.id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));
     name(line, " key=", record.key.as_deref());
     match &record.model {
         Some(model) => name(line, " model=", Some(model)),
         None => name(line, " route=", Some(&record.route)),
     }
     name(line, " provider=", record.provider.as_deref());
-    line.push_str(" fate=");
-    line.push_str(record.fate.as_str());
+    put(line, " fate=");
+    put(line, record.fate.as_str());
     number(line, " status=", Some(record.status.into()));
     millis(line, " queue=", Some(record.queue));
     millis(line, " first_byte=", record.first_byte);
@@ -89,18 +90,24 @@ fn text(line: &mut String, level: &str, record: &CallRecord) {
     number(line, " out=", record.output_tokens);
     number(line, " attempts=", Some(record.attempts.into()));
     if let Some(error) = &record.error {
-        line.push_str(" error=");
+        put(line, " error=");
         value(line, &error.to_string(), ERROR_MAX);
     }
 }
 
-fn json(line: &mut String, level: &str, record: &CallRecord) {
-    // Writing to a string can't fail, nor can any field of a record fail to serialise.
-    let _infallible =
-        write!(line, r#"{{"timestamp":"{:.3}","level":"{level}","message":"call""#, ended(record));
-    let Ok(row) = serde_json::to_string(record) else { return };
-    line.push(',');
-    line.push_str(&row[1..]);
+fn json(line: &mut Vec<u8>, level: &str, record: &CallRecord) {
+    put(line, "{\"timestamp\":\"");
+    put(line, Stamp::new(ended(record)).as_str());
+    put(line, "\",\"level\":\"");
+    put(line, level);
+    put(line, "\",\"message\":\"call\"");
+    // The record's own fields follow: its opening brace becomes the comma between them and ours.
+    let brace = line.len();
+    // Neither writing to memory nor any field of a record can fail.
+    let _infallible = serde_json::to_writer(&mut *line, record);
+    if let Some(brace) = line.get_mut(brace) {
+        *brace = b',';
+    }
 }
 
 /// When the call was over: that is when its line is written.
@@ -109,31 +116,19 @@ fn ended(record: &CallRecord) -> Timestamp {
     record.time.saturating_add(total).unwrap_or(record.time)
 }
 
-/// `12:03:04.123`, in UTC.
-pub(super) fn time_of_day(line: &mut String, time: Timestamp) {
-    let millis = time.as_millisecond().rem_euclid(86_400_000);
-    let (seconds, millis) = (millis / 1000, millis % 1000);
-    for (value, digits, before) in
-        [(seconds / 3600, 2, ""), (seconds / 60 % 60, 2, ":"), (seconds % 60, 2, ":"), (millis, 3, ".")]
-    {
-        line.push_str(before);
-        if digits == 3 {
-            line.push((b'0' + (value / 100) as u8) as char);
-        }
-        line.push((b'0' + (value / 10 % 10) as u8) as char);
-        line.push((b'0' + (value % 10) as u8) as char);
-    }
+fn put(line: &mut Vec<u8>, text: &str) {
+    line.extend_from_slice(text.as_bytes());
 }
 
-fn number(line: &mut String, key: &str, number: Option<u64>) {
+fn number(line: &mut Vec<u8>, key: &str, number: Option<u64>) {
     if let Some(number) = number {
-        line.push_str(key);
-        line.push_str(itoa::Buffer::new().format(number));
+        put(line, key);
+        put(line, itoa::Buffer::new().format(number));
     }
 }
 
 /// Whole milliseconds; a decimal below ten, where the gate's own work is.
-fn millis(line: &mut String, key: &str, time: Option<Duration>) {
+fn millis(line: &mut Vec<u8>, key: &str, time: Option<Duration>) {
     let Some(time) = time else { return };
     let tenths = time.as_micros() as u64 / 100;
     number(line, key, Some(tenths / 10));
@@ -141,38 +136,40 @@ fn millis(line: &mut String, key: &str, time: Option<Duration>) {
     if tenths < 100 && tenth > 0 {
         number(line, ".", Some(tenth));
     }
-    line.push_str("ms");
+    put(line, "ms");
 }
 
-fn name(line: &mut String, key: &str, name: Option<&str>) {
+fn name(line: &mut Vec<u8>, key: &str, name: Option<&str>) {
     if let Some(name) = name {
-        line.push_str(key);
+        put(line, key);
         value(line, name, NAME_MAX);
     }
 }
 
 /// A value as it is, where nobody could take it for anything else; else quoted and escaped.
-fn value(line: &mut String, text: &str, max: usize) {
+fn value(line: &mut Vec<u8>, text: &str, max: usize) {
     let cut = clip(text, max);
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
     if !cut.is_empty() && cut.len() == text.len() && cut.bytes().all(plain) {
-        return line.push_str(cut);
+        return put(line, cut);
     }
-    line.push('"');
+    put(line, "\"");
     escape(line, cut);
     if cut.len() < text.len() {
-        line.push('…');
+        put(line, "…");
     }
-    line.push('"');
+    put(line, "\"");
 }
 
 /// Writes `text` so that it stays within its quotes and on its line.
-pub(super) fn escape(line: &mut String, text: &str) {
+fn escape(line: &mut Vec<u8>, text: &str) {
     for c in text.chars() {
         match c {
-            '"' | '\\' => line.extend(['\\', c]),
-            c if forges(c) => line.extend(c.escape_default()),
-            c => line.push(c),
+            '"' => put(line, "\\\""),
+            '\\' => put(line, "\\\\"),
+            // Escapes are ASCII.
+            c if forges(c) => line.extend(c.escape_default().map(|c| c as u8)),
+            c => put(line, c.encode_utf8(&mut [0; 4])),
         }
     }
 }
@@ -242,9 +239,9 @@ mod tests {
     #[test]
     fn times_below_ten_milliseconds_have_a_decimal() {
         let shown = |micros| {
-            let mut line = String::new();
+            let mut line = Vec::new();
             millis(&mut line, "", Some(Duration::from_micros(micros)));
-            line
+            String::from_utf8(line).unwrap()
         };
         assert_eq!(shown(0), "0ms");
         assert_eq!(shown(340), "0.3ms");
@@ -284,16 +281,18 @@ mod tests {
                 status,
                 ..sample()
             };
-            let mut shown = String::new();
+            let mut shown = Vec::new();
             text(&mut shown, "INFO", &record);
+            let shown = String::from_utf8(shown).unwrap();
             prop_assert!(!shown.chars().any(forges), "{shown:?}");
             // Outside quotes there are only our keys: no value has made one up.
             let keys: Vec<_> = bare_keys(&shown);
             let ours = "id key model provider fate status queue first_byte total in out attempts error";
             prop_assert_eq!(keys, ours.split(' ').collect::<Vec<_>>());
 
-            shown.clear();
+            let mut shown = Vec::new();
             json(&mut shown, "INFO", &record);
+            let shown = String::from_utf8(shown).unwrap();
             prop_assert!(!shown.contains(['\n', '\r']));
             let row: serde_json::Value = serde_json::from_str(&shown).unwrap();
             prop_assert_eq!(row["model"].as_str().unwrap(), clip(&words[4], NAME_MAX));

@@ -1,13 +1,15 @@
 //! `tracing` for everything that is not a call: start, reload, trouble with a provider, shutdown.
 //!
 //! Events share the calls' sink, so they come out in order and can't hold up whoever logs. Other crates speak
-//! only from warnings up, at any level: what a library traces may contain headers, and headers hold credentials.
+//! only from warnings up, unless the operator names them: what a library traces may contain headers, and headers
+//! hold credentials.
 
 use std::fmt;
 use std::io::{self, Write};
+use std::str::FromStr;
 
 use jiff::Timestamp;
-use tracing::level_filters::LevelFilter;
+use tracing::level_filters::{LevelFilter, ParseLevelFilterError};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -15,9 +17,10 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use super::line::{Format, forges, time_of_day};
+use super::line::{Format, forges};
 use super::record::clip;
 use super::sink::Sink;
+use super::stamp::Stamp;
 
 /// Longest event, in bytes. Calls' lines are shorter by their own rules.
 const EVENT_MAX: usize = 8 << 10;
@@ -25,18 +28,61 @@ const EVENT_MAX: usize = 8 << 10;
 /// The crates whose level the operator chooses.
 const OURS: [&str; 4] = ["sluicegate", "guard", "wire", "sim"];
 
-/// Sends the process's events to `sink`. Once per process: the second call is the error.
-pub fn init(format: Format, level: LevelFilter, sink: Sink) -> Result<(), TryInitError> {
-    tracing_subscriber::registry().with(layer(format, level, sink)).try_init()
+/// How much is logged: a level, and other levels for some targets. Written `info` or
+/// `info,sluicegate::upstream=debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels {
+    level: LevelFilter,
+    targets: Vec<(String, LevelFilter)>,
 }
 
-fn layer<S>(format: Format, level: LevelFilter, sink: Sink) -> Box<dyn Layer<S> + Send + Sync>
+impl Levels {
+    /// The level for whatever no target is named for; that of the calls' lines.
+    pub fn level(&self) -> LevelFilter {
+        self.level
+    }
+
+    fn filter(self) -> Targets {
+        Targets::new()
+            .with_default(self.level.min(LevelFilter::WARN))
+            .with_targets(OURS.map(|target| (target, self.level)))
+            .with_targets(self.targets)
+    }
+}
+
+impl From<LevelFilter> for Levels {
+    fn from(level: LevelFilter) -> Self {
+        Levels { level, targets: Vec::new() }
+    }
+}
+
+impl FromStr for Levels {
+    type Err = ParseLevelFilterError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut levels = Levels::from(LevelFilter::INFO);
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match part.rsplit_once('=') {
+                Some((target, level)) => {
+                    levels.targets.push((target.trim().to_owned(), level.trim().parse()?))
+                }
+                None => levels.level = part.parse()?,
+            }
+        }
+        Ok(levels)
+    }
+}
+
+/// Sends the process's events to `sink`. Once per process: the second call is the error.
+pub fn init(format: Format, levels: impl Into<Levels>, sink: Sink) -> Result<(), TryInitError> {
+    tracing_subscriber::registry().with(layer(format, levels.into(), sink)).try_init()
+}
+
+fn layer<S>(format: Format, levels: Levels, sink: Sink) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,
 {
-    let filter = Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        .with_targets(OURS.map(|target| (target, level)));
+    let filter = levels.filter();
     let events = tracing_subscriber::fmt::layer().with_ansi(false);
     match format {
         Format::Text => {
@@ -55,9 +101,7 @@ struct TimeOfDay;
 
 impl FormatTime for TimeOfDay {
     fn format_time(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let mut time = String::new();
-        time_of_day(&mut time, Timestamp::now());
-        out.write_str(&time)
+        out.write_str(Stamp::new(Timestamp::now()).time_of_day())
     }
 }
 
@@ -65,7 +109,7 @@ struct Rfc3339;
 
 impl FormatTime for Rfc3339 {
     fn format_time(&self, out: &mut Writer<'_>) -> fmt::Result {
-        write!(out, "{:.3}", Timestamp::now())
+        out.write_str(Stamp::new(Timestamp::now()).as_str())
     }
 }
 
@@ -113,10 +157,10 @@ mod tests {
     use super::*;
     use crate::observe::sink::tests::Page;
 
-    fn logged(format: Format, level: LevelFilter, events: impl FnOnce()) -> String {
+    fn logged(format: Format, levels: impl Into<Levels>, events: impl FnOnce()) -> String {
         let page = Page::default();
         let sink = Sink::start(page.clone(), Counter::default()).unwrap();
-        let subscriber = tracing_subscriber::registry().with(layer(format, level, sink.clone()));
+        let subscriber = tracing_subscriber::registry().with(layer(format, levels.into(), sink.clone()));
         tracing::subscriber::with_default(subscriber, events);
         assert!(sink.flush(Duration::from_secs(10)));
         page.text()
@@ -165,5 +209,20 @@ mod tests {
         assert!(!log.contains("secret"), "{log}");
         assert!(log.contains("trouble") && log.contains("ours"), "{log}");
         assert_eq!(logged(Format::Text, LevelFilter::ERROR, || tracing::warn!("quiet")), "");
+    }
+
+    #[test]
+    fn a_target_can_have_its_own_level() {
+        let levels: Levels = "warn, sluicegate::upstream=debug,h2=info".parse().unwrap();
+        assert_eq!(levels.level(), LevelFilter::WARN);
+        let log = logged(Format::Text, levels, || {
+            tracing::info!(target: "sluicegate::run", "hidden");
+            tracing::debug!(target: "sluicegate::upstream::pool", "first");
+            tracing::info!(target: "h2::codec", "second");
+            tracing::info!(target: "rustls", "hidden");
+        });
+        assert!(log.contains("first") && log.contains("second") && !log.contains("hidden"), "{log}");
+        assert!("loud".parse::<Levels>().is_err());
+        assert_eq!("".parse::<Levels>().unwrap(), LevelFilter::INFO.into());
     }
 }

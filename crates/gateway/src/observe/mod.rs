@@ -9,6 +9,7 @@ pub mod log;
 pub mod metrics;
 pub mod record;
 pub mod sink;
+mod stamp;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use events::{Bus, Event, Heard, Listener};
 pub use line::{Format, Lines};
+pub use log::Levels;
 pub use metrics::{Metrics, Outcome, ProviderGauges, TargetHandles};
 pub use record::{CallError, CallRecord, Fate, NanoUsd};
 pub use sink::Sink;

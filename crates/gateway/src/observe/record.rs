@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use uuid::Uuid;
 
+use super::stamp::Stamp;
+
 /// Longest name (key, model, route, …) that is written, in bytes.
 pub const NAME_MAX: usize = 256;
 /// Longest error text that is written, in bytes.
@@ -218,7 +220,7 @@ impl Serialize for CallRecord {
         let mut row = out.serialize_struct("CallRecord", 27)?;
         row.serialize_field("id", id)?;
         row.serialize_field("request_id", self.request_id.as_deref().map_or(id, name))?;
-        row.serialize_field("time", &Instant(self.time))?;
+        row.serialize_field("time", Stamp::new(self.time).as_str())?;
         row.serialize_field("key", &self.key.as_deref().map(name))?;
         row.serialize_field("team", &self.team.as_deref().map(name))?;
         row.serialize_field("tags", &(!self.tags.is_empty()).then_some(Tags(&self.tags)))?;
@@ -259,14 +261,6 @@ fn name(text: &str) -> &str {
 /// Milliseconds with microseconds behind the point.
 fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
-}
-
-struct Instant(Timestamp);
-
-impl Serialize for Instant {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(&format_args!("{:.3}", self.0))
-    }
 }
 
 struct Text<'a>(&'a CallError);

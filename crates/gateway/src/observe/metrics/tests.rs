@@ -31,6 +31,16 @@ fn a_call_is_counted_under_the_promised_names() {
 }
 
 #[test]
+fn buckets_reach_past_the_longest_timeout() {
+    let metrics = Metrics::default();
+    let slow = CallRecord { total: std::time::Duration::from_secs(700), ..sample() };
+    metrics.count(&slow, &metrics.target("openai"));
+    let page = page(&metrics);
+    assert_eq!(value(&page, r#"sluicegate_call_seconds_bucket{le="600.0"}"#), Some(0.0), "{page}");
+    assert_eq!(value(&page, r#"sluicegate_call_seconds_bucket{le="900.0"}"#), Some(1.0), "{page}");
+}
+
+#[test]
 fn a_refusal_is_counted_by_its_code_and_makes_no_model_label() {
     let metrics = Metrics::default();
     let error = CallError::new("overloaded").reason("queue_full");
