@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::layers::Source;
 use super::{Config, Environment, Flags, Limit, Provenance, ProviderConfig, duration, load, size};
 
 /// Checks what `serve` with the same flags would run with; 1 where it wouldn't.
@@ -124,11 +123,7 @@ impl Page<'_> {
             None => self.text.push_str("# api_key: none; the caller's own credentials are forwarded\n"),
         }
         self.line(&table, "concurrency", provider.concurrency);
-        let marked = self.provenance.of(&format!("{table}.default"));
-        match (provider.default, marked) {
-            (true, Source::Default) => self.sourced("default", true, "the first of its protocol"),
-            (default, source) => self.sourced("default", default, source),
-        }
+        self.line(&table, "default", provider.default);
         self.line(&table, "http", quoted(provider.http));
         let timeouts = &provider.timeouts;
         self.line(&table, "timeouts.connect", time(timeouts.connect));

@@ -13,11 +13,13 @@ use serde::{Deserialize, Deserializer, de};
 /// Ten years: longer than any process lives.
 pub const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+const NANOS_A_SECOND: u64 = 1_000_000_000;
+
 const UNITS: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
+    ("s", NANOS_A_SECOND),
     ("ms", 1_000_000),
     ("us", 1_000),
     ("ns", 1),
@@ -28,37 +30,52 @@ const UNITS: [(&str, u64); 7] = [
 pub struct Period(pub Duration);
 
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{}` is no duration: write `20ms`, `5s`, `1m30s` or `24h`", text.escape_debug());
-    let trimmed = text.trim();
-    if let Ok(seconds) = trimmed.parse::<f64>() {
-        return seconds_of(seconds).ok_or_else(wrong);
-    }
-    let mut total = Duration::ZERO;
-    let mut rest = trimmed;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
-        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        let part = number.parse::<f64>().ok().and_then(|n| seconds_of(n * *nanos as f64 / 1e9));
-        total = total.checked_add(part.ok_or_else(wrong)?).ok_or_else(wrong)?;
-        rest = tail.trim_start();
-    }
-    if trimmed.is_empty() || total > LONGEST { Err(wrong()) } else { Ok(total) }
+    units(text.trim()).filter(|duration| *duration <= LONGEST).ok_or_else(|| {
+        format!("`{}` is no duration: write `20ms`, `5s`, `1m30s` or `24h`", text.escape_debug())
+    })
 }
 
-fn seconds_of(seconds: f64) -> Option<Duration> {
-    let duration = Duration::try_from_secs_f64(seconds).ok()?;
-    (duration <= LONGEST).then_some(duration)
+fn units(text: &str) -> Option<Duration> {
+    if text.is_empty() {
+        return None;
+    }
+    if let Some(nanos) = times(text, NANOS_A_SECOND) {
+        return Some(nanos);
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (number, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len()));
+        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        total = total.checked_add(times(number, *nanos)?)?;
+        rest = tail.trim_start();
+    }
+    Some(total)
+}
+
+/// A decimal number of units, exactly: floats would make 0.526 s a nanosecond
+/// too long.
+fn times(number: &str, unit: u64) -> Option<Duration> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits =
+        |text: &str| !text.is_empty() && text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let whole = whole.parse::<u128>().ok()? * u128::from(unit);
+    let part = fraction.parse::<u128>().ok()? * u128::from(unit) / 10u128.pow(fraction.len() as u32);
+    u64::try_from(whole + part).ok().map(Duration::from_nanos)
 }
 
 /// The shortest form in which one unit suffices, else seconds and below.
 pub fn show(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     // Days read worse than hours where both are whole ("1d" against "24h").
-    let whole =
-        UNITS.iter().skip(1).find(|(_, unit)| nanos >= u128::from(*unit) && nanos % u128::from(*unit) == 0);
+    let whole = UNITS
+        .iter()
+        .skip(1)
+        .find(|(_, unit)| nanos >= u128::from(*unit) && nanos.is_multiple_of(u128::from(*unit)));
     match whole {
         Some((name, unit)) => format!("{}{name}", nanos / u128::from(*unit)),
         None => "0s".to_owned(),
@@ -140,9 +157,23 @@ mod tests {
 
     #[test]
     fn what_is_none_says_how_to_write_one() {
-        for text in
-            ["", "fast", "5 parsecs", "5x", "-5s", "-1", "s", "1.2.3s", "NaN", "inf", "1e30", "99999d", "5s3"]
-        {
+        for text in [
+            "",
+            "fast",
+            "5 parsecs",
+            "5x",
+            "-5s",
+            "-1",
+            "s",
+            "1.2.3s",
+            "NaN",
+            "inf",
+            "1e30",
+            "99999d",
+            "5s3",
+            ".5s",
+            "5.s",
+        ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("is no duration: write `20ms`"), "{text}: {error}");
         }
@@ -150,8 +181,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn shown_durations_read_back(nanos in 0..LONGEST.as_nanos() as u64 / 1_000_000) {
-            let duration = Duration::from_millis(nanos);
+        fn shown_durations_read_back(millis in 0..LONGEST.as_millis() as u64) {
+            let duration = Duration::from_millis(millis);
             proptest::prop_assert_eq!(parse(&show(duration)), Ok(duration));
         }
 

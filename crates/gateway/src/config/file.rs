@@ -181,9 +181,8 @@ pub struct Queue {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// How much is logged: `error`, `warn`, `info`, `debug`, `trace`, `off`, or
-    /// a filter such as `info,sluicegate::upstream=debug`.
-    #[schemars(extend("default" = "info"))]
+    /// How much is logged: lines of this level and of the graver ones.
+    #[schemars(extend("default" = "info", "enum" = ["error", "warn", "info", "debug", "trace", "off"]))]
     pub level: Option<String>,
     /// Text for people, or one JSON object a line.
     #[schemars(extend("default" = "text"))]

@@ -32,6 +32,8 @@ mod validate;
 mod variables;
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
 
 use std::io;

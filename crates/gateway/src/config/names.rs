@@ -1,11 +1,6 @@
-//! The names a configuration may use: providers, models, hosts, origins, log
-//! levels. What passes has no control characters and compares byte for byte.
+//! The names a configuration may use: providers, models, hosts, origins. What passes has no control characters and compares byte for byte.
 
 use std::net::IpAddr;
-
-use super::suggest;
-
-const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// A provider's name stands in paths (`/to/NAME/`), in models (`NAME/model`), in
 /// variables and metrics.
@@ -58,21 +53,6 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     Ok(if origin.is_tuple() { origin.ascii_serialization() } else { format!("{}://{host}", url.scheme()) })
 }
 
-/// A level, or several `target=level` with commas between.
-pub(super) fn log_filter(text: &str) -> Result<(), String> {
-    for part in text.split(',') {
-        let level = part.rsplit_once('=').map_or(part, |(_, level)| level).trim();
-        if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
-            let hint = suggest::hint(level, LEVELS);
-            return Err(format!("`{}` is no log level{hint}", level.escape_debug()));
-        }
-    }
-    match tracing_subscriber::EnvFilter::try_new(text) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("`{}` is no log filter: {error}", text.escape_debug())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,15 +95,5 @@ mod tests {
         {
             assert!(origin(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn log_levels_are_known_words() {
-        for text in ["info", "INFO", "off", "info,sluicegate::upstream=debug"] {
-            assert!(log_filter(text).is_ok(), "{text}");
-        }
-        assert_eq!(log_filter("inof").unwrap_err(), "`inof` is no log level; did you mean `info`?");
-        assert!(log_filter("info,hyper=loud").is_err());
-        assert!(log_filter("").is_err());
     }
 }

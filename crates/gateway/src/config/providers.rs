@@ -20,7 +20,7 @@ impl Resolver<'_> {
     /// Those that are named; with none named, the built-in ones that can be used.
     pub(super) fn providers(&mut self, file: &File, order: &[String]) -> Vec<Arc<ProviderConfig>> {
         let none = file::Provider::default();
-        let mut providers: Vec<ProviderConfig> = if file.providers.is_empty() {
+        let providers: Vec<ProviderConfig> = if file.providers.is_empty() {
             let kinds = ALWAYS.iter().filter_map(|name| provider::kind(name));
             let keyed = KINDS.iter().filter(|kind| {
                 !ALWAYS.contains(&kind.name) && kind.key_env.iter().any(|name| self.env.get(name).is_some())
@@ -31,7 +31,7 @@ impl Resolver<'_> {
             let named = order.iter().filter_map(|name| file.providers.get_key_value(name));
             named.filter_map(|(name, typed)| self.provider(name, typed, file)).collect()
         };
-        self.choose_defaults(&mut providers);
+        self.one_default(&providers);
         providers.into_iter().map(Arc::new).collect()
     }
 
@@ -93,6 +93,14 @@ impl Resolver<'_> {
             Ok((base, warning)) => {
                 if let Some(warning) = warning {
                     self.warn(&path, &warning);
+                }
+                let plain =
+                    text.trim_start().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+                if plain && !base.is_local() {
+                    self.fault(
+                        &path,
+                        "http:// would carry keys and prompts readable through public networks: use https://",
+                    );
                 }
                 Some(base)
             }
@@ -175,21 +183,17 @@ impl Resolver<'_> {
         global
     }
 
-    /// One default for each protocol: the marked one, else the first.
-    fn choose_defaults(&mut self, providers: &mut [ProviderConfig]) {
-        for index in 0..providers.len() {
-            let shape = providers[index].kind.shape;
-            let same = |other: &&ProviderConfig| other.kind.shape == shape;
-            let earlier = providers[..index].iter().filter(same).any(|other| other.default);
-            if providers[index].default && earlier {
-                let name = providers[index].name.clone();
-                let message = format!("`{name}` can't be the default: another provider of its protocol is");
+    /// Two that are marked would leave open which one takes a call.
+    fn one_default(&mut self, providers: &[ProviderConfig]) {
+        let mut marked: Vec<&ProviderConfig> = Vec::new();
+        for provider in providers.iter().filter(|provider| provider.default) {
+            if let Some(other) = marked.iter().find(|other| other.kind.shape == provider.kind.shape) {
+                let (name, other) = (&provider.name, &other.name);
+                let message =
+                    format!("`{name}` can't be the default: `{other}` is that of its protocol already");
                 self.fault(&format!("providers.{name}.default"), message);
             }
-            let any = providers.iter().filter(same).any(|other| other.default);
-            if !any {
-                providers[index].default = true;
-            }
+            marked.push(provider);
         }
     }
 }

@@ -79,14 +79,23 @@ impl Resolver<'_> {
             cors_origins: self.each("cors.origins", file.cors.origins.as_deref(), names::origin),
             models,
             admin,
-            log: self.log(&file.log),
+            log: Log {
+                level: file.log.level.clone().unwrap_or_else(|| "info".to_owned()),
+                format: file.log.format.unwrap_or(LogFormat::Text),
+            },
             warnings: std::mem::take(&mut self.warnings),
             providers,
         }
     }
 
+    /// One fault for each place in the file: what was refused there already is
+    /// not called missing too.
     pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
-        self.problems.push(Problem::new(self.sources.nearest(path), message));
+        let source = self.sources.nearest(path);
+        let in_file = matches!(source, Source::File { .. });
+        if !in_file || self.problems.iter().all(|known| known.source != source) {
+            self.problems.push(Problem::new(source, message));
+        }
     }
 
     pub(super) fn warn(&mut self, path: &str, message: &str) {
@@ -131,14 +140,6 @@ impl Resolver<'_> {
             }
         }
         parsed
-    }
-
-    fn log(&mut self, log: &file::Log) -> Log {
-        let level = log.level.as_deref().unwrap_or("info").trim().to_owned();
-        if let Err(message) = names::log_filter(&level) {
-            self.fault("log.level", message);
-        }
-        Log { level, format: log.format.unwrap_or(LogFormat::Text) }
     }
 
     fn admin(&mut self, admin: &file::Admin) -> Admin {

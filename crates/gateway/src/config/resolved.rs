@@ -50,7 +50,8 @@ pub struct ProviderConfig {
     pub key_source: Option<String>,
     /// Most calls in flight at once.
     pub concurrency: usize,
-    /// Takes what names no provider, among those of its protocol.
+    /// Marked to take what names no provider, among those of its protocol; with
+    /// none marked the first one does.
     pub default: bool,
     pub http: HttpVersion,
     pub timeouts: Timeouts,

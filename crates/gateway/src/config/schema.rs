@@ -26,7 +26,7 @@ pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// The schema as text.
+/// The schema as text: what `sluicegate schema` prints.
 pub fn render() -> String {
     // The alternate form of a `Value` is indented JSON, and it can't fail.
     format!("{:#}\n", schema())

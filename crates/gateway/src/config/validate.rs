@@ -82,12 +82,13 @@ impl Check<'_> {
         match value {
             Value::Object(table) => self.table(table, schema, path),
             Value::Array(items) => {
-                for (index, item) in items.iter_mut().enumerate() {
+                let right = |(index, item): (usize, &mut Value)| {
                     let here = join(path, &index.to_string());
-                    if self.later(&here) || !self.value(item, &schema["items"], &here) {
-                        return false;
-                    }
-                }
+                    !self.later(&here) && self.value(item, &schema["items"], &here)
+                };
+                // What follows goes too: the indices of what stays are those in the file.
+                let kept = items.iter_mut().enumerate().map(right).take_while(|right| *right).count();
+                items.truncate(kept);
             }
             Value::Number(number) => return self.range(number.as_f64(), schema, path),
             _ => {}
@@ -215,7 +216,7 @@ mod tests {
         );
         assert_eq!(
             fault("[[models]]\ntargets = [{ model = \"a\" }, { model = \"b\" }]"),
-            "f:2:28: `models.0.targets.1` is not in this version yet"
+            "f:2:29: `models.0.targets.1` is not in this version yet"
         );
     }
 
