@@ -1,1 +1,12 @@
-//! To be written.
+//! Time-and-count machines of the gate: who may start now, how long to wait, when to give up.
+//!
+//! Promise: nothing here knows HTTP, JSON or a provider. Everything runs on the tokio clock, so a paused
+//! clock tests it, and whatever is taken comes back by dropping its guard.
+
+pub mod alarm;
+pub mod lanes;
+pub mod timing;
+
+pub use alarm::Alarm;
+pub use lanes::{Full, FullReason, Lane, Limits, Permit, Place, Priority, Stats, Ticket};
+pub use timing::Timing;
