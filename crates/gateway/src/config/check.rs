@@ -31,6 +31,7 @@ pub fn run(flags: &Flags) -> ExitCode {
 fn report(config: &Config, provenance: &Provenance) -> String {
     let mut text = effective(config, provenance);
     text.push_str(&match open_files() {
+        Some((soft, hard)) if soft == hard => format!("\n# open files: {hard}\n"),
         Some((soft, hard)) => format!("\n# open files: {soft}, raised to {hard} at start\n"),
         None => "\n# open files: this system doesn't tell its limit\n".to_owned(),
     });
@@ -54,7 +55,7 @@ pub fn effective(config: &Config, provenance: &Provenance) -> String {
     page.line("", "hosts", list(&config.hosts));
     page.line("", "open", config.open);
     for provider in &config.providers {
-        page.provider(provider);
+        page.provider(provider, takes_defaults(config, provider));
     }
     for (index, alias) in config.models.iter().enumerate() {
         page.text.push_str("\n[[models]]\n");
@@ -78,6 +79,13 @@ pub fn effective(config: &Config, provenance: &Provenance) -> String {
     page.secret("admin", "viewer_token", config.admin.viewer_token.is_some(), "none");
     page.line("admin", "hosts", list(&config.admin.hosts));
     page.text
+}
+
+/// Whether it gets the calls of its protocol that name no provider.
+fn takes_defaults(config: &Config, provider: &ProviderConfig) -> bool {
+    let mut same = config.providers.iter().filter(|other| other.kind.shape == provider.kind.shape);
+    let first = same.clone().next();
+    same.find(|other| other.default).or(first).is_some_and(|taker| taker.name == provider.name)
 }
 
 struct Page<'a> {
@@ -108,7 +116,7 @@ impl Page<'_> {
         }
     }
 
-    fn provider(&mut self, provider: &ProviderConfig) {
+    fn provider(&mut self, provider: &ProviderConfig, takes_defaults: bool) {
         let table = format!("providers.{}", provider.name);
         self.table(&table);
         self.line(&table, "kind", quoted(provider.kind.name));
@@ -123,7 +131,11 @@ impl Page<'_> {
             None => self.text.push_str("# api_key: none; the caller's own credentials are forwarded\n"),
         }
         self.line(&table, "concurrency", provider.concurrency);
-        self.line(&table, "default", provider.default);
+        if takes_defaults && !provider.default {
+            self.sourced("default", true, "the first of its protocol");
+        } else {
+            self.line(&table, "default", provider.default);
+        }
         self.line(&table, "http", quoted(provider.http));
         let timeouts = &provider.timeouts;
         self.line(&table, "timeouts.connect", time(timeouts.connect));

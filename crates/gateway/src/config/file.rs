@@ -181,8 +181,10 @@ pub struct Queue {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// How much is logged: lines of this level and of the graver ones.
-    #[schemars(extend("default" = "info", "enum" = ["error", "warn", "info", "debug", "trace", "off"]))]
+    /// How much is logged: `error`, `warn`, `info`, `debug`, `trace` or `off`;
+    /// after commas, other levels for parts of the program, such as
+    /// `info,sluicegate::upstream=debug`.
+    #[schemars(extend("default" = "info"))]
     pub level: Option<String>,
     /// Text for people, or one JSON object a line.
     #[schemars(extend("default" = "text"))]

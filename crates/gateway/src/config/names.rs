@@ -1,6 +1,11 @@
-//! The names a configuration may use: providers, models, hosts, origins. What passes has no control characters and compares byte for byte.
+//! The names a configuration may use: providers, models, hosts, origins, log
+//! levels. What passes has no control characters and compares byte for byte.
 
 use std::net::IpAddr;
+
+use super::suggest;
+
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// A provider's name stands in paths (`/to/NAME/`), in models (`NAME/model`), in
 /// variables and metrics.
@@ -53,6 +58,22 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     Ok(if origin.is_tuple() { origin.ascii_serialization() } else { format!("{}://{host}", url.scheme()) })
 }
 
+/// A level, then `target=level` for parts of the program, with commas between.
+pub(super) fn log_levels(text: &str) -> Result<(), String> {
+    for (index, part) in text.split(',').enumerate() {
+        let level = match part.rsplit_once('=') {
+            Some((target, level)) if !target.trim().is_empty() => level.trim(),
+            None if index == 0 => part.trim(),
+            _ => return Err(format!("`{}` must say `target=level`", part.escape_debug())),
+        };
+        if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
+            let hint = suggest::hint(level, LEVELS);
+            return Err(format!("`{}` is no log level{hint}", level.escape_debug()));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +115,17 @@ mod tests {
             ["*", "null", "a.example", "https://a.example/path", "https://u:p@a.example", "https://a/?q"]
         {
             assert!(origin(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn log_levels_are_known_words() {
+        for text in ["info", "INFO", "off", "info,sluicegate::upstream=debug, h2=warn", "hyper=debug"] {
+            assert!(log_levels(text).is_ok(), "{text}");
+        }
+        assert_eq!(log_levels("inof").unwrap_err(), "`inof` is no log level; did you mean `info`?");
+        for text in ["", "info,hyper=loud", "info,debug", "info,", "info,=debug"] {
+            assert!(log_levels(text).is_err(), "{text}");
         }
     }
 }

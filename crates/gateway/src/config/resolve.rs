@@ -79,10 +79,7 @@ impl Resolver<'_> {
             cors_origins: self.each("cors.origins", file.cors.origins.as_deref(), names::origin),
             models,
             admin,
-            log: Log {
-                level: file.log.level.clone().unwrap_or_else(|| "info".to_owned()),
-                format: file.log.format.unwrap_or(LogFormat::Text),
-            },
+            log: self.log(&file.log),
             warnings: std::mem::take(&mut self.warnings),
             providers,
         }
@@ -140,6 +137,14 @@ impl Resolver<'_> {
             }
         }
         parsed
+    }
+
+    fn log(&mut self, log: &file::Log) -> Log {
+        let level = log.level.as_deref().unwrap_or("info").trim().to_owned();
+        if let Err(message) = names::log_levels(&level) {
+            self.fault("log.level", message);
+        }
+        Log { level, format: log.format.unwrap_or(LogFormat::Text) }
     }
 
     fn admin(&mut self, admin: &file::Admin) -> Admin {

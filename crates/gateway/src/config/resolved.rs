@@ -98,6 +98,7 @@ pub struct Admin {
 
 #[derive(Clone, Debug)]
 pub struct Log {
+    /// A level, and others for parts of the program: `info,sluicegate::net=debug`.
     pub level: String,
     pub format: LogFormat,
 }

@@ -12,6 +12,10 @@ pub(super) fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>
 }
 
 fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // No setting is longer; comparing takes the square of the length.
+    if word.len() > 64 {
+        return None;
+    }
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let word = plain(word);
     let scored = candidates.into_iter().map(|c| (strsim::jaro_winkler(&word, &plain(c)), c));
@@ -30,5 +34,6 @@ mod tests {
         assert_eq!(hint("Listen", keys), "; did you mean `listen`?");
         assert_eq!(hint("zebra", keys), "");
         assert_eq!(hint("", keys), "");
+        assert_eq!(hint(&"listen".repeat(1000), keys), "");
     }
 }

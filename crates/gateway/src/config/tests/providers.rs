@@ -56,6 +56,9 @@ fn providers_stand_in_the_order_of_flags_then_file() {
     let (both, _) = resolve(file, [], &flags).unwrap();
     assert_eq!(names(&both), ["here", "groq", "anthropic", "openai"]);
     assert!(defaults(&both).is_empty());
+    let loaded = resolve(file, [], &Flags::default()).unwrap();
+    let first = "default = true # the first of its protocol";
+    assert_eq!(shown(&loaded, "default"), [first, first, "default = false # default"]);
     let marked = config(&format!("{file}default = true\n"));
     assert_eq!(defaults(&marked), ["openai"]);
 }
