@@ -48,7 +48,7 @@ impl Timing {
         }
     }
 
-    /// The duration that a share `q` of the samples kept within; `None` until 50 were recorded.
+    /// The duration that a share `q` of the samples kept within; `None` until 50 were recorded (and for NaN).
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         if self.samples.load(Relaxed) < LEARNED {
             return None;

@@ -1,15 +1,19 @@
-//! How fast a lane drains, learned from the exits of the last ten seconds or so.
+//! How fast a lane drains, learned from its exits of the last ten seconds, or the last thirty of them where
+//! that takes longer.
 //!
 //! Measured only while the lane is full: the exits of an idle lane show how many calls came, not how many it
 //! could serve. Kept as exits per permit and second, so that it stays right when the number of permits changes.
-//! Both sums fade with the same time constant, which makes them a moving window without a ring of slots.
+//! Both sums fade together, which makes them a moving window without a ring of slots.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time after which a measurement weighs 1/e.
+/// Seconds after which a measurement weighs 1/e.
 const FADE: f64 = 10.0;
+
+/// A full lane remembers this many exits, however slowly they come.
+const REMEMBERED: f64 = 30.0;
 
 /// Below this many exits the rate may inform, and may refuse nobody.
 const KNOWN: f64 = 20.0;
@@ -27,11 +31,12 @@ impl Drain {
     pub(super) fn advance(&mut self, now: Instant, busy: usize) {
         let passed = now.saturating_duration_since(self.at.unwrap_or(now)).as_secs_f64();
         self.at = self.at.max(Some(now));
-        if passed > 0.0 {
-            let kept = (-passed / FADE).exp();
-            self.exits *= kept;
-            self.busy = self.busy * kept + busy as f64 * FADE * (1.0 - kept);
-        }
+        let faded = (-passed / FADE).exp();
+        // What was learned before a quiet time is out of date after it; in a full lane it is replaced.
+        let kept = if busy == 0 { faded } else { faded.max((REMEMBERED / self.exits).min(1.0)) };
+        self.exits *= kept;
+        // The span itself fades on its way: its middle by the mean of its two ends, near enough.
+        self.busy = self.busy * kept + busy as f64 * passed * (1.0 + kept) / 2.0;
     }
 
     pub(super) fn exit(&mut self) {
@@ -46,10 +51,11 @@ impl Drain {
 
     /// The least time until `turns` flights have left, or `None` while too little was measured.
     ///
-    /// Flights that start together end together, and the next wave may be just about to leave. The true rate
-    /// is thus at most what was measured plus one exit of every permit.
+    /// Two allowances make it the least. Flights that start together end together, and the next wave may be
+    /// just about to leave: one exit of every permit. And a count scatters: twice its root.
     pub(super) fn soonest(&self, turns: usize, permits: usize) -> Option<Duration> {
-        (self.exits >= KNOWN).then(|| wait(turns, permits, self.exits + permits as f64, self.busy))
+        let most = self.exits + permits as f64 + 2.0 * self.exits.sqrt();
+        (self.exits >= KNOWN).then(|| wait(turns, permits, most, self.busy))
     }
 }
 
