@@ -45,7 +45,7 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
 
 fn read_prompt(request: &Value, model: &str, asked: &Asked<'_>) -> Prompt {
     let scope = scope(model, asked.header("authorization"));
-    let mut reader = PromptReader::new(PrefixHasher::in_steps(scope));
+    let mut reader = PromptReader::new(model, PrefixHasher::in_steps(scope));
     reader.value(&request["tools"]);
     for message in request["messages"].as_array().into_iter().flatten() {
         reader.message(message["role"].as_str().unwrap_or_default());

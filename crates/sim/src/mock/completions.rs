@@ -23,7 +23,8 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
         strict::completions(&request)?;
     }
     let model = request["model"].as_str().unwrap_or("mock");
-    let mut reader = PromptReader::new(PrefixHasher::in_steps(scope(model, asked.header("authorization"))));
+    let mut reader =
+        PromptReader::new(model, PrefixHasher::in_steps(scope(model, asked.header("authorization"))));
     reader.value(&request["prompt"]);
     let prompt = reader.finish();
     let ask = Ask {

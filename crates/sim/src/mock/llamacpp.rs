@@ -20,7 +20,7 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
     if request["prompt"].is_null() {
         return Err(Refusal::bad("\"prompt\" must be provided"));
     }
-    let mut reader = PromptReader::new(PrefixHasher::in_steps(scope(MODEL, None)));
+    let mut reader = PromptReader::new(MODEL, PrefixHasher::in_steps(scope(MODEL, None)));
     reader.value(&request["prompt"]);
     let prompt = reader.finish();
     let cached = match request["cache_prompt"] {

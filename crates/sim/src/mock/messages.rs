@@ -45,7 +45,8 @@ fn model(request: &Value) -> &str {
 /// In the order in which the provider caches: tools, system, messages; a mark after every block.
 fn read_prompt(request: &Value, asked: &Asked<'_>) -> Prompt {
     let credential = asked.header("x-api-key").or(asked.header("authorization"));
-    let mut reader = PromptReader::new(PrefixHasher::at_marks(scope(model(request), credential)));
+    let mut reader =
+        PromptReader::new(model(request), PrefixHasher::at_marks(scope(model(request), credential)));
     blocks(&mut reader, &request["tools"]);
     blocks(&mut reader, &request["system"]);
     for message in request["messages"].as_array().into_iter().flatten() {

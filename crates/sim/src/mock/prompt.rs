@@ -38,7 +38,9 @@ pub(crate) fn scope(model: &str, credential: Option<&str>) -> u64 {
 }
 
 impl PromptReader {
-    pub(crate) fn new(hasher: PrefixHasher) -> Self {
+    /// The model is part of what shapes the answer.
+    pub(crate) fn new(model: &str, mut hasher: PrefixHasher) -> Self {
+        hasher.tell_apart(model.as_bytes());
         Self { hasher, images: 0, documents: 0 }
     }
 
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     fn read(value: Value) -> Prompt {
-        let mut reader = PromptReader::new(PrefixHasher::in_steps(0));
+        let mut reader = PromptReader::new("m", PrefixHasher::in_steps(0));
         reader.value(&value);
         reader.finish()
     }

@@ -33,7 +33,8 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
 
 fn read_prompt(request: &Value, asked: &Asked<'_>) -> Prompt {
     let model = request["model"].as_str().unwrap_or("mock");
-    let mut reader = PromptReader::new(PrefixHasher::in_steps(scope(model, asked.header("authorization"))));
+    let mut reader =
+        PromptReader::new(model, PrefixHasher::in_steps(scope(model, asked.header("authorization"))));
     reader.value(&request["tools"]);
     reader.value(&request["instructions"]);
     reader.value(&request["previous_response_id"]);

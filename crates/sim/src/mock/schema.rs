@@ -77,7 +77,7 @@ impl Maker<'_> {
             Some("string") => Value::String(self.string(schema)),
             Some("integer") => self.integer(schema),
             Some("number") => self.number(schema),
-            Some("boolean") => Value::Bool(self.next() % 2 == 0),
+            Some("boolean") => Value::Bool(self.next().is_multiple_of(2)),
             Some("null") => Value::Null,
             Some("array") => self.array(schema, depth),
             Some("object") => self.object(schema, depth),
