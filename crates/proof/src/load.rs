@@ -24,18 +24,16 @@ use crate::shapes::{CHAT_PATH, COUNT_PATH, Prompts, STREAM_HEADER, StreamShape, 
 const ROUND_LIMIT: Duration = Duration::from_secs(120);
 
 pub type Sender = SendRequest<Full<Bytes>>;
+pub type Driver = Connection<TokioIo<TcpStream>, Full<Bytes>>;
 
-pub async fn connect(addr: SocketAddr) -> Result<(Sender, Connection<TokioIo<TcpStream>, Full<Bytes>>)> {
+pub async fn connect(addr: SocketAddr) -> Result<(Sender, Driver)> {
     let stream = TcpStream::connect(addr).await?;
     stream.set_nodelay(true)?;
     Ok(handshake(TokioIo::new(stream)).await?)
 }
 
 /// Does `calls` while driving the connection that they use, both in the caller's task.
-pub async fn driving<T>(
-    connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
-    calls: impl Future<Output = Result<T>>,
-) -> Result<T> {
+pub async fn driving<T>(connection: Driver, calls: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         biased;
         done = calls => done,
@@ -125,11 +123,16 @@ impl Load {
     }
 
     async fn unbounded(&self, addr: SocketAddr) -> Result<Round> {
+        let mut connections = Vec::with_capacity(self.connections);
+        for _ in 0..self.connections {
+            // One by one: a burst can overflow a listener's backlog, and the kernel tries again after 1 s.
+            connections.push(connect(addr).await?);
+        }
         let start = Instant::now();
         let tickets = Arc::new(AtomicUsize::new(0));
         let mut workers = JoinSet::new();
-        for _ in 0..self.connections {
-            workers.spawn(worker(self.clone(), addr, start, tickets.clone()));
+        for connection in connections {
+            workers.spawn(worker(self.clone(), addr, connection, start, tickets.clone()));
         }
         let mut took = Vec::with_capacity(self.calls);
         while let Some(worker) = workers.join_next().await {
@@ -142,10 +145,10 @@ impl Load {
 async fn worker(
     load: Load,
     addr: SocketAddr,
+    (mut sender, connection): (Sender, Driver),
     start: Instant,
     tickets: Arc<AtomicUsize>,
 ) -> Result<Vec<Duration>> {
-    let (mut sender, connection) = connect(addr).await?;
     let calls = async move {
         let mut took = Vec::new();
         loop {
