@@ -85,6 +85,7 @@ impl Alarm {
     fn arm(&mut self, at: Instant) {
         self.sleep.as_mut().reset(at);
         self.armed = at;
+        // Tokio does not promise that a reset timer still knows its waker, so the next poll tells it again.
         self.waker = None;
     }
 }
