@@ -25,6 +25,9 @@ pub(crate) enum Ending {
     Stall(Drawn),
 }
 
+/// A wait that nobody sees the end of.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// When the pieces are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
@@ -39,7 +42,11 @@ impl Pace {
         Self { first: Duration::ZERO, interval: Duration::ZERO, jitter: Jitter::None, seed: 0 };
 
     pub(crate) fn jittered(&self, time: Duration, at: u64) -> Duration {
-        if time.is_zero() { time } else { self.jitter.apply(time, draw_fraction(self.seed, at)) }
+        if time.is_zero() {
+            return time;
+        }
+        // A clock cannot be set any time ahead.
+        self.jitter.apply(time, draw_fraction(self.seed, at)).min(LONGEST)
     }
 }
 

@@ -85,7 +85,9 @@ impl Exchange {
             }
             _ => {}
         }
+        let path = head.uri.path().to_owned();
         match self.reply(head, body) {
+            Ok(reply) if phase.mode == Mode::Error => Ok(self.fail_midway(reply, &path, phase).await),
             Ok(reply) => Ok(self.send(reply, phase).await),
             Err(refusal) => Ok(self.refuse(refusal)),
         }
@@ -121,6 +123,17 @@ impl Exchange {
             .take_tokens(&self.tuning, reply.tokens)
             .map_err(|wait| limited("tokens per minute", wait))?;
         Ok(reply)
+    }
+
+    /// Half of a stream and then the provider's error event; a plain answer has a status to say it with.
+    async fn fail_midway(self, mut reply: Reply, path: &str, phase: Drawn) -> Response<MockBody> {
+        let error = scripted(StatusCode::INTERNAL_SERVER_ERROR, None);
+        if !reply.streams {
+            return self.refuse(error);
+        }
+        let event = error.event(self.dialect, path, &self.request_id());
+        reply.pieces = reply.pieces.first_half_whole().followed_by(&event);
+        self.send(reply, phase).await
     }
 
     async fn send(mut self, reply: Reply, phase: Drawn) -> Response<MockBody> {
@@ -160,10 +173,11 @@ impl Exchange {
         let (factor, answer_after) = phase.slowness();
         let Tuning { latency, first_byte, chunk_interval, jitter, .. } = *self.tuning;
         let seed = super::hash::draw(self.shared.seed, self.number);
-        let pace = Pace { first: Duration::ZERO, interval: chunk_interval * factor, jitter, seed };
+        let pace =
+            Pace { first: Duration::ZERO, interval: chunk_interval.saturating_mul(factor), jitter, seed };
         let slow = |time: Duration| match answer_after {
             Some(set) => set,
-            None if factor > 1 => (time * factor).max(SLOW_AT_LEAST),
+            None if factor > 1 => time.saturating_mul(factor).max(SLOW_AT_LEAST),
             None => time,
         };
         match (streams, first_byte) {

@@ -46,6 +46,15 @@ impl Pieces {
         self
     }
 
+    /// These pieces and one more.
+    pub(crate) fn followed_by(self, last: &[u8]) -> Self {
+        let mut bytes = self.bytes[..self.start_of(self.marks.len())].to_vec();
+        let mut marks = self.marks;
+        bytes.extend_from_slice(last);
+        marks.push(Mark { end: bytes.len(), paced: false });
+        Self { bytes: bytes.into(), marks }
+    }
+
     /// The middle piece breaks off half way. In a stream the others stay in order, so that the break is one
     /// bad event and not the end.
     pub(crate) fn spoilt(self) -> Self {
@@ -149,6 +158,7 @@ mod tests {
         assert_eq!(sent(&Pieces::whole(Bytes::from_static(b"abcd")).first_half()), "ab");
         assert_eq!(sent(&Pieces::whole(Bytes::new()).first_half()), "");
         assert_eq!(sent(&three().first_half_whole()), "data: 1\n\nevent: two\ndata: 2\n\n");
+        assert_eq!(sent(&three().first_half().followed_by(b"!")), "data: 1\n\nevent: two!");
     }
 
     #[test]

@@ -152,9 +152,13 @@ impl Jitter {
         let way = at * 2.0 - 1.0;
         match self {
             Self::None => time,
-            Self::Fraction(fraction) => time.mul_f64(1.0 + fraction * way),
+            Self::Fraction(fraction) => {
+                // Options made in code may be anything; what is no time leaves it as it was.
+                let seconds = time.as_secs_f64() * (1.0 + fraction * way).max(0.0);
+                Duration::try_from_secs_f64(seconds).unwrap_or(time)
+            }
             Self::Spread(spread) if way < 0.0 => time.saturating_sub(spread.mul_f64(-way)),
-            Self::Spread(spread) => time + spread.mul_f64(way),
+            Self::Spread(spread) => time.saturating_add(spread.mul_f64(way)),
         }
     }
 }
@@ -273,6 +277,8 @@ mod tests {
         assert_eq!(Jitter::Fraction(0.5).apply(second, 0.0), Duration::from_millis(500));
         assert_eq!(Jitter::Spread(second * 3).apply(second, 0.0), Duration::ZERO);
         assert_eq!(Jitter::Spread(second).apply(second, 1.0), second * 2);
+        assert_eq!(Jitter::Fraction(5.0).apply(second, 0.0), Duration::ZERO);
+        assert_eq!(Jitter::Fraction(f64::INFINITY).apply(second, 1.0), second);
     }
 
     #[test]

@@ -104,6 +104,22 @@ impl Refusal {
         body.to_string().into()
     }
 
+    /// The error as an event in a stream that has begun.
+    pub(crate) fn event(&self, dialect: Dialect, path: &str, request_id: &str) -> Bytes {
+        let body = self.body(dialect, request_id);
+        let (name, data) = match dialect {
+            Dialect::Anthropic => ("event: error\n", body),
+            // Responses has a flat one.
+            Dialect::OpenAi if path == "/v1/responses" => {
+                let code = openai_code(self.status.as_u16());
+                let flat = json!({"type": "error", "code": code, "message": self.message, "param": null});
+                ("event: error\n", flat.to_string().into())
+            }
+            Dialect::OpenAi | Dialect::LlamaCpp => ("", body),
+        };
+        [name.as_bytes(), b"data: ", &data, b"\n\n"].concat().into()
+    }
+
     /// Both spellings that OpenAI's SDKs read; Anthropic sends the first alone.
     pub(crate) fn retry_headers(&self, dialect: Dialect) -> Vec<(HeaderName, HeaderValue)> {
         let Some(wait) = self.retry_after else { return Vec::new() };

@@ -11,7 +11,10 @@ use super::{Mock, Options};
 pub async fn run(options: Options) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let listener = TcpListener::bind(options.listen).await?;
+    let wanted = options.listen;
+    let listener = TcpListener::bind(wanted)
+        .await
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}")))?;
     let script = options.script.to_string();
     let mock = Mock::start(listener, options);
     let addr = mock.addr();

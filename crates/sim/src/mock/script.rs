@@ -4,7 +4,7 @@
 //! SCRIPT = PHASE { ";" PHASE }
 //! PHASE  = MODE [ "(" OPTION { "," OPTION } ")" ] [ LENGTH ]
 //! LENGTH = DURATION | CALLS "x"
-//! MODE   = "ok" | STATUS | "hang" | "hang!" | "stall" | "reset" | "cut" | "garbage" | "slow"
+//! MODE   = "ok" | STATUS | "hang" | "hang!" | "stall" | "reset" | "cut" | "error" | "garbage" | "slow"
 //! OPTION = "retry-after=" SECONDS        (on a status)
 //!        | DURATION                      (on slow: how long an answer takes)
 //! ```
@@ -32,6 +32,8 @@ pub enum Mode {
     Reset,
     /// Half of an answer, then the connection breaks.
     Cut,
+    /// Half of a stream, then the provider's error event; status 500 for a plain answer.
+    Error,
     /// Status 200 with a body that is not what it says it is.
     Garbage,
     /// Every time is ten times as long, or an answer takes the time given.
@@ -125,14 +127,15 @@ fn mode_named(name: &str) -> Result<Mode, String> {
         "stall" => Mode::Stall,
         "reset" => Mode::Reset,
         "cut" => Mode::Cut,
+        "error" => Mode::Error,
         "garbage" => Mode::Garbage,
         "slow" => Mode::Slow { answer_after: None },
         _ => match name.parse() {
             Ok(code @ 200..=599) => Mode::Status { code, retry_after: None },
             _ => {
                 return Err(format!(
-                    "unknown mode `{name}`: use ok, a status from 200 to 599, hang, hang!, stall, reset, cut, \
-                     garbage or slow"
+                    "unknown mode `{name}`: use ok, a status from 200 to 599, hang, hang!, stall, reset, \
+                     cut, error, garbage or slow"
                 ));
             }
         },
@@ -182,6 +185,7 @@ impl fmt::Display for Phase {
             Mode::Stall => out.write_str("stall")?,
             Mode::Reset => out.write_str("reset")?,
             Mode::Cut => out.write_str("cut")?,
+            Mode::Error => out.write_str("error")?,
             Mode::Garbage => out.write_str("garbage")?,
             Mode::Slow { answer_after: None } => out.write_str("slow")?,
             Mode::Slow { answer_after: Some(time) } => write!(out, "slow({})", show_duration(time))?,
@@ -216,7 +220,7 @@ mod tests {
         for text in [
             "ok",
             "429(retry-after=2) 10s; ok",
-            "slow(250ms) 5x; slow 1s; stall 2s; hang 1s; hang! 1x; reset 1x; cut 1x; garbage",
+            "slow(250ms) 5x; slow 1s; stall 2s; hang 1s; hang! 1x; reset 1x; cut 1x; error 1x; garbage",
         ] {
             assert_eq!(text.parse::<Script>().unwrap().to_string(), text);
         }

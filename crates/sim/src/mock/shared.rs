@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::files::FileStore;
 use super::limits::Limits;
-use super::options::{Options, Tuning};
+use super::options::{MOST_CHUNKS, Options, Tuning};
 use super::play::{Drawn, Player};
 use super::prefix_cache::PrefixCache;
 use super::recorder::Recorder;
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(options: Options) -> Self {
         Self {
-            tuning: RwLock::new(Arc::new(options.tuning)),
+            tuning: RwLock::new(Arc::new(usable(options.tuning))),
             player: Player::new(options.script),
             fine: Player::new(Script::always(Mode::Ok)),
             script_paths: options.script_paths,
@@ -53,7 +53,7 @@ impl Shared {
     }
 
     pub(crate) fn set_tuning(&self, tuning: Tuning) {
-        *self.tuning.write() = Arc::new(tuning);
+        *self.tuning.write() = Arc::new(usable(tuning));
     }
 
     pub(crate) fn script(&self) -> Script {
@@ -85,4 +85,9 @@ impl Shared {
         self.files.clear();
         self.player.set(self.player.script());
     }
+}
+
+/// Tunings made in code may ask for any number of chunks.
+fn usable(tuning: Tuning) -> Tuning {
+    Tuning { chunks: tuning.chunks.clamp(1, MOST_CHUNKS), ..tuning }
 }

@@ -132,6 +132,37 @@ async fn a_cut_breaks_in_the_middle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_comes_in_the_middle_of_a_stream_or_as_a_status() {
+    let mock = scripted("error");
+    let mut client = Client::in_memory(&mock).await;
+    assert_eq!(client.post(CHAT, &chat("x")).await.status, 500);
+    let request =
+        serde_json::json!({"model": "m", "input": "x", "messages": [{"role": "user", "content": "x"}]});
+    for (path, name) in [(CHAT, None), ("/v1/messages", Some("error")), ("/v1/responses", Some("error"))] {
+        let answer = client.post(path, &streamed(request.clone())).await;
+        assert_eq!(answer.status, 200);
+        let events = answer.events();
+        assert!(events.len() > 3);
+        let last = events.last().unwrap();
+        assert_eq!(last.name.as_deref(), name);
+        let payload = last.json();
+        assert!(payload["error"]["message"].is_string() || payload["message"].is_string(), "{payload}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_time_is_too_long_for_the_clock() {
+    let tuning =
+        Tuning { latency: Duration::MAX, first_byte: Some(Duration::MAX), chunks: 0, ..Tuning::default() };
+    let mock = Mock::in_memory(Options { tuning, script: "slow".parse().unwrap(), ..Options::default() });
+    let mut client = Client::in_memory(&mock).await;
+    assert!(timeout(secs(3600), client.send(post(CHAT, &chat("x")))).await.is_err());
+    let mut client = Client::in_memory(&mock).await;
+    assert!(timeout(secs(3600), client.send(post(CHAT, &streamed(chat("x"))))).await.is_err());
+    assert_eq!(mock.tuning().chunks, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn garbage_is_whole_but_makes_no_sense() {
     let mock = scripted("garbage");
     let mut client = Client::in_memory(&mock).await;
