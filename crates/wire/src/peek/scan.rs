@@ -1,0 +1,299 @@
+//! A cursor that validates JSON as it moves over it, and builds nothing.
+//!
+//! Values are skipped with a counter and one bit per open container instead of
+//! recursion, so a body of brackets costs no stack and is refused at [`DEPTH`].
+//! What counts as JSON is what `serde_json` takes when it skips a value; an
+//! escaped lone surrogate passes in strings that nobody here reads, because it
+//! is grammatical and the provider may take it.
+//!
+//! UTF-8 is only checked if a string held a byte outside ASCII ([`Scan::finish`]):
+//! outside strings such a byte is a syntax error anyway.
+
+use std::ops::Range;
+
+use super::Malformed;
+
+/// Containers that may be open at once, the body's own object included.
+pub(super) const DEPTH: u32 = 128;
+
+/// Bytes that are searched as one block; the compiler makes vector code of it.
+const BLOCK: usize = 32;
+
+pub(super) struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    ascii: bool,
+}
+
+/// A string as it stands in the body, quotes included.
+pub(super) struct Quoted {
+    pub(super) span: Range<usize>,
+    pub(super) escaped: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Scan { bytes, at: 0, ascii: true }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn slice(&self, span: Range<usize>) -> &'a [u8] {
+        &self.bytes[span]
+    }
+
+    /// The next byte that is not white space, not consumed.
+    pub(super) fn look(&mut self) -> Option<u8> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Consumes `byte` if it comes next, white space aside.
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        let found = self.look() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.take(byte) { Ok(()) } else { Err(self.wrong()) }
+    }
+
+    /// Checks what can only be judged once everything was read.
+    pub(super) fn finish(mut self) -> Result<(), Malformed> {
+        if self.look().is_some() {
+            return Err(self.wrong());
+        }
+        if self.ascii {
+            return Ok(());
+        }
+        std::str::from_utf8(self.bytes).map(drop).map_err(|bad| Malformed::NotUtf8 { at: bad.valid_up_to() })
+    }
+
+    /// Reads the members of an object whose `{` was consumed. `each` gets every
+    /// key and has to consume its value. Says whether there were none.
+    pub(super) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Quoted) -> Result<(), Malformed>,
+    ) -> Result<bool, Malformed> {
+        if self.take(b'}') {
+            return Ok(true);
+        }
+        loop {
+            let key = self.key()?;
+            each(self, key)?;
+            if !self.take(b',') {
+                self.expect(b'}')?;
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Consumes a key and its colon.
+    fn key(&mut self) -> Result<Quoted, Malformed> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// Consumes one value of any kind that stands inside `outer` open containers.
+    pub(super) fn skip(&mut self, outer: u32) -> Result<Range<usize>, Malformed> {
+        self.look();
+        let start = self.at;
+        let mut open = Open { kinds: 0, count: 0, room: DEPTH - outer };
+        loop {
+            self.open_or_scalar(&mut open)?;
+            if !self.close_or_comma(&mut open)? {
+                return Ok(start..self.at);
+            }
+        }
+    }
+
+    /// Consumes a scalar or an empty container, after the brackets and keys that
+    /// lead down to it.
+    fn open_or_scalar(&mut self, open: &mut Open) -> Result<(), Malformed> {
+        loop {
+            match self.look() {
+                Some(b'"') => return self.string().map(drop),
+                Some(b'{') => {
+                    self.at += 1;
+                    if self.take(b'}') {
+                        return open.room_for_one();
+                    }
+                    open.push(true)?;
+                    self.key()?;
+                }
+                Some(b'[') => {
+                    self.at += 1;
+                    if self.take(b']') {
+                        return open.room_for_one();
+                    }
+                    open.push(false)?;
+                }
+                Some(b'-' | b'0'..=b'9') => return self.number(),
+                Some(b't') => return self.literal(b"true"),
+                Some(b'f') => return self.literal(b"false"),
+                Some(b'n') => return self.literal(b"null"),
+                _ => return Err(self.wrong()),
+            }
+        }
+    }
+
+    /// Consumes the closing brackets after a value, then the comma (and key)
+    /// before the next one. False: everything that was opened is closed.
+    fn close_or_comma(&mut self, open: &mut Open) -> Result<bool, Malformed> {
+        while open.count > 0 {
+            let object = open.in_object();
+            match self.look() {
+                Some(b',') => {
+                    self.at += 1;
+                    if object {
+                        self.key()?;
+                    }
+                    return Ok(true);
+                }
+                Some(b'}') if object => open.pop(),
+                Some(b']') if !object => open.pop(),
+                _ => return Err(self.wrong()),
+            }
+            self.at += 1;
+        }
+        Ok(false)
+    }
+
+    pub(super) fn string(&mut self) -> Result<Quoted, Malformed> {
+        self.expect(b'"')?;
+        let start = self.at - 1;
+        let mut escaped = false;
+        loop {
+            self.plain();
+            match self.bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Quoted { span: start..self.at, escaped });
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                _ => return Err(self.wrong()),
+            }
+        }
+    }
+
+    /// Moves to the first quote, backslash or control character, if any.
+    fn plain(&mut self) {
+        while let Some(block) = self.bytes[self.at..].first_chunk::<BLOCK>() {
+            self.ascii &= block.is_ascii();
+            if block.iter().fold(false, |found, &byte| found | special(byte)) {
+                break;
+            }
+            self.at += BLOCK;
+        }
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.ascii &= byte.is_ascii();
+            if special(byte) {
+                return;
+            }
+            self.at += 1;
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Malformed> {
+        self.at += 1;
+        match self.bytes.get(self.at) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.bytes.get(self.at).is_some_and(u8::is_ascii_hexdigit) {
+                        return Err(self.wrong());
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(self.wrong()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn literal(&mut self, word: &[u8]) -> Result<(), Malformed> {
+        for expected in word {
+            if self.bytes.get(self.at) != Some(expected) {
+                return Err(self.wrong());
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        self.at += usize::from(self.bytes[self.at] == b'-');
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let count = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count == 0 { Err(self.wrong()) } else { Ok(()) }
+    }
+
+    pub(super) fn wrong(&self) -> Malformed {
+        Malformed::Syntax { at: self.at }
+    }
+}
+
+fn special(byte: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+}
+
+/// The containers that a skipped value has open: one bit each, set for objects.
+struct Open {
+    kinds: u128,
+    count: u32,
+    room: u32,
+}
+
+impl Open {
+    fn room_for_one(&self) -> Result<(), Malformed> {
+        if self.count < self.room { Ok(()) } else { Err(Malformed::TooDeep) }
+    }
+
+    fn push(&mut self, object: bool) -> Result<(), Malformed> {
+        self.room_for_one()?;
+        self.kinds = self.kinds << 1 | u128::from(object);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) {
+        self.kinds >>= 1;
+        self.count -= 1;
+    }
+
+    fn in_object(&self) -> bool {
+        self.kinds & 1 == 1
+    }
+}
