@@ -1,4 +1,4 @@
-//! `POST /completion`, llama.cpp's own: plain and as a stream. It has no `[DONE]`; the last event says `stop`.
+//! `POST /completion`, llama.cpp's own: plain and as a stream, whose last event says `stop`; it has no `[DONE]`.
 
 use serde_json::{Value, json};
 

@@ -87,7 +87,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: Ta
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Without this small events wait for the client's acknowledgement; failing it only costs time.
+                // Small events would wait for acknowledgements; failing to say so only costs time.
                 let _ = stream.set_nodelay(true);
                 let reset = Arc::new(AtomicBool::new(false));
                 let io = Resettable { stream, reset: reset.clone() };
