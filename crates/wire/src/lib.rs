@@ -1,1 +1,17 @@
-//! To be written.
+//! The protocols of LLM APIs: from bytes to what they mean, and back.
+//!
+//! Pure: no clock, no I/O, no runtime. What is not understood passes as it came, so a field that a provider
+//! invents tomorrow works today. Nothing in here panics on what a client or a provider sends.
+//!
+//! A request's way: [`dialect::route`] finds its protocol, [`peek`] borrows the few fields that matter, [`edit`]
+//! changes them by splicing, [`provider`] and [`base`] say where to and with which credentials. An answer's way:
+//! [`relay`] passes a stream on in whole events ([`sse`]) and watches what it says of itself.
+
+pub mod base;
+pub mod dialect;
+pub mod edit;
+pub mod peek;
+pub mod provider;
+pub mod relay;
+pub mod sse;
+mod watch;

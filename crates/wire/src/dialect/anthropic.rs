@@ -1,0 +1,160 @@
+//! Anthropic Messages.
+//!
+//! Events are told apart by name, so a text delta costs no look at its data but one at its ends. Servers that
+//! leave names out are understood by the `type` inside; their events pass as they are, nameless.
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::complaint::complaint;
+use super::reading::{Raw, could_be_object, could_be_torn_object, kind_of, part, text, whole};
+use super::usage::anthropic as usage_of;
+use super::{Dialect, Fault, Part, Shape, data_event, error_body};
+use crate::sse::Event;
+use crate::watch::Watch;
+
+/// `POST /v1/messages`
+pub static MESSAGES: Messages = Messages;
+/// `POST /v1/messages/count_tokens`
+pub static COUNT_TOKENS: CountTokens = CountTokens;
+
+/// The protocol of messages.
+pub struct Messages;
+
+impl Dialect for Messages {
+    fn name(&self) -> &'static str {
+        "messages"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Anthropic
+    }
+
+    fn is_generation(&self) -> bool {
+        true
+    }
+
+    fn watch_event(&self, event: &Event<'_>, watch: &mut Watch) -> Part {
+        watch_message(event, watch);
+        Part::Answer
+    }
+
+    /// Only content grows that long.
+    fn watch_ends(&self, head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
+        watch.garbled |= !could_be_torn_object(head.data(), tail);
+        watch.content = true;
+    }
+
+    fn read_answer(&self, body: &[u8], watch: &mut Watch) {
+        if body.trim_ascii().is_empty() {
+            return;
+        }
+        if let Some(message) = whole::<Message<'_>>(body, watch) {
+            message.note(watch);
+        }
+        if let Some(said) = complaint(body) {
+            watch.set_error(&said);
+        }
+    }
+
+    fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {
+        data_event(Some("error"), &error_body(Shape::Anthropic, fault))
+    }
+
+    fn keep_alive(&self) -> &'static [u8] {
+        b"event: ping\ndata: {\"type\": \"ping\"}\n\n"
+    }
+}
+
+/// A message, whole or as a stream begins with it.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(borrow)]
+    stop_reason: Raw<'a>,
+    #[serde(borrow)]
+    usage: Raw<'a>,
+}
+
+impl Message<'_> {
+    fn note(&self, watch: &mut Watch) {
+        if let Some(model) = text(self.model) {
+            watch.set_model(&model);
+        }
+        if let Some(reason) = text(self.stop_reason) {
+            watch.set_finish(&reason);
+        }
+        if let Some(usage) = usage_of(self.usage, watch.usage) {
+            watch.book(usage);
+        }
+    }
+}
+
+/// `message_start` or `message_delta`.
+#[derive(Deserialize)]
+struct Turn<'a> {
+    #[serde(borrow)]
+    message: Raw<'a>,
+    #[serde(borrow)]
+    delta: Raw<'a>,
+    #[serde(borrow)]
+    usage: Raw<'a>,
+}
+
+fn watch_message(event: &Event<'_>, watch: &mut Watch) {
+    let data = event.data().trim_ascii();
+    if !could_be_object(data) {
+        // Some servers end every stream with the sentinel of another protocol; it ends nothing here.
+        watch.garbled |= !matches!(data, b"" | b"[DONE]");
+        return;
+    }
+    match &*kind_of(event, data, watch) {
+        b"content_block_delta" | b"content_block_start" => watch.content = true,
+        b"content_block_stop" | b"ping" => {}
+        b"message_start" | b"message_delta" => note_turn(data, watch),
+        b"message_stop" => watch.terminal = true,
+        b"error" => {
+            fail(watch, &complaint(data).unwrap_or_else(|| String::from_utf8_lossy(data).into_owned()))
+        }
+        _ => {
+            if let Some(said) = complaint(data) {
+                fail(watch, &said);
+            }
+        }
+    }
+}
+
+fn note_turn(data: &[u8], watch: &mut Watch) {
+    let Some(turn) = whole::<Turn<'_>>(data, watch) else { return };
+    for part in [part::<Message<'_>>(turn.message), part(turn.delta)].into_iter().flatten() {
+        part.note(watch);
+    }
+    if let Some(usage) = usage_of(turn.usage, watch.usage) {
+        watch.book(usage);
+    }
+}
+
+fn fail(watch: &mut Watch, said: &str) {
+    watch.set_error(said);
+    watch.terminal = true;
+}
+
+/// The protocol of counting; its count is an answer, not usage.
+pub struct CountTokens;
+
+impl Dialect for CountTokens {
+    fn name(&self) -> &'static str {
+        "count_tokens"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Anthropic
+    }
+
+    fn read_answer(&self, body: &[u8], watch: &mut Watch) {
+        if let Some(said) = complaint(body) {
+            watch.set_error(&said);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The rest of OpenAI's endpoints that are more than a pass-through: legacy completions, embeddings, models.
+//! Anthropic's list of models has the same path and stands here too.
+
+use super::openai_chat::{read_answer, watch_chunk, watch_ends};
+use super::{Dialect, Part, Shape};
+use crate::edit::Edits;
+use crate::peek::Peek;
+use crate::sse::Event;
+use crate::watch::Watch;
+
+/// `POST /v1/completions`
+pub static COMPLETIONS: Completions = Completions;
+/// `POST /v1/embeddings`
+pub static EMBEDDINGS: Embeddings = Embeddings;
+/// `GET /v1/models` and `/v1/models/ID`
+pub static MODELS: Models = Models(Shape::OpenAi);
+/// The same paths, asked for by a client of Anthropic's.
+pub static MODELS_ANTHROPIC: Models = Models(Shape::Anthropic);
+
+/// The protocol of legacy completions: chat's chunks with `text` where chat has a delta.
+pub struct Completions;
+
+impl Dialect for Completions {
+    fn name(&self) -> &'static str {
+        "completions"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::OpenAi
+    }
+
+    fn is_generation(&self) -> bool {
+        true
+    }
+
+    fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {
+        edits.include_usage(request)
+    }
+
+    fn watch_event(&self, event: &Event<'_>, watch: &mut Watch) -> Part {
+        watch_chunk(event, watch)
+    }
+
+    fn watch_ends(&self, head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
+        watch_ends(head, tail, watch);
+    }
+
+    fn read_answer(&self, body: &[u8], watch: &mut Watch) {
+        read_answer(body, watch);
+    }
+}
+
+/// The protocol of embeddings; never a stream.
+pub struct Embeddings;
+
+impl Dialect for Embeddings {
+    fn name(&self) -> &'static str {
+        "embeddings"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::OpenAi
+    }
+
+    fn read_answer(&self, body: &[u8], watch: &mut Watch) {
+        read_answer(body, watch);
+    }
+}
+
+/// The lists of models; requests have no body.
+pub struct Models(Shape);
+
+impl Dialect for Models {
+    fn name(&self) -> &'static str {
+        "models"
+    }
+
+    fn shape(&self) -> Shape {
+        self.0
+    }
+
+    fn reads_body(&self) -> bool {
+        false
+    }
+
+    fn read_answer(&self, body: &[u8], watch: &mut Watch) {
+        read_answer(body, watch);
+    }
+}

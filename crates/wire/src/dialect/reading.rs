@@ -1,0 +1,198 @@
+//! Reading JSON that nobody promised us: only what is needed, and a field of an unexpected type is a missing one.
+//!
+//! A struct of [`Raw`] fields costs one pass and no copies. [`Key`] answers most questions without even that: a
+//! quote inside a JSON string is escaped, so a quoted name that a colon follows can only be a key.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::sse::Event;
+use crate::watch::Watch;
+
+/// A value as it stands in the text; none for a missing one and for `null`.
+pub(super) type Raw<'a> = Option<&'a RawValue>;
+
+/// Reads one whole JSON text. What is no JSON at all is noted as garbled.
+pub(super) fn whole<'a, T: Deserialize<'a>>(text: &'a [u8], watch: &mut Watch) -> Option<T> {
+    match serde_json::from_slice(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            // Other errors are about what the text says (a key there twice), not about its form.
+            watch.garbled |= matches!(error.classify(), Category::Syntax | Category::Eof);
+            None
+        }
+    }
+}
+
+/// Reads a part of a text.
+pub(super) fn part<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// A string that is not empty.
+pub(super) fn text(raw: Raw<'_>) -> Option<String> {
+    part::<String>(raw).filter(|text| !text.is_empty())
+}
+
+/// A count; some servers write whole numbers as `12.0`.
+pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
+    let digits = raw?.get();
+    digits.parse().ok().or_else(|| digits.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64))
+}
+
+/// Whether the value is an object.
+pub(super) fn is_object(raw: Raw<'_>) -> bool {
+    raw.is_some_and(|raw| raw.get().starts_with('{'))
+}
+
+/// Whether the text could be a JSON object, by its ends alone.
+#[inline]
+pub(super) fn could_be_object(text: &[u8]) -> bool {
+    matches!(text, [b'{', .., b'}'])
+}
+
+/// The same for a text of which only both ends are there.
+pub(super) fn could_be_torn_object(head: &[u8], tail: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"{") && tail.trim_ascii_end().ends_with(b"}")
+}
+
+/// The kind of an event, in protocols that name them: the name, or the `type` in the data where there is none.
+/// Empty where neither is there.
+#[inline]
+pub(super) fn kind_of<'a>(event: &Event<'a>, data: &[u8], watch: &mut Watch) -> Cow<'a, [u8]> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Raw<'a>,
+    }
+    match event.name() {
+        Some(name) => Cow::Borrowed(name),
+        None => {
+            let kind = whole::<Typed<'_>>(data, watch).and_then(|typed| text(typed.kind));
+            Cow::Owned(kind.unwrap_or_default().into_bytes())
+        }
+    }
+}
+
+/// A key of a JSON object, to be looked for in a text that is not parsed.
+pub(super) struct Key(LazyLock<Finder<'static>>);
+
+/// Names a key; the quotes belong to the name.
+macro_rules! key {
+    ($quoted:literal) => {
+        $crate::dialect::reading::Key::new(|| memchr::memmem::Finder::new($quoted))
+    };
+}
+pub(super) use key;
+
+impl Key {
+    pub(super) const fn new(make: fn() -> Finder<'static>) -> Key {
+        Key(LazyLock::new(make))
+    }
+
+    #[inline]
+    pub(super) fn is_in(&self, text: &[u8]) -> bool {
+        self.0.find(text).is_some()
+    }
+
+    /// Whether the key stands somewhere with another value than `null`.
+    #[inline]
+    pub(super) fn is_set(&self, text: &[u8]) -> bool {
+        let mut rest = text;
+        while let Some(at) = self.0.find(rest) {
+            rest = &rest[at + self.0.needle().len()..];
+            if value(rest).is_some_and(|value| value.first() != Some(&b'n')) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The first value of the key that is whole and not `null`.
+    pub(super) fn first<'a>(&self, text: &'a [u8]) -> Raw<'a> {
+        self.values(text).next()
+    }
+
+    /// The last value of the key that is whole and not `null`.
+    pub(super) fn last<'a>(&self, text: &'a [u8]) -> Raw<'a> {
+        self.values(text).last()
+    }
+
+    fn values<'a>(&self, text: &'a [u8]) -> impl Iterator<Item = &'a RawValue> {
+        let length = self.0.needle().len();
+        self.0.find_iter(text).filter_map(move |at| {
+            let mut values = serde_json::Deserializer::from_slice(value(&text[at + length..])?).into_iter();
+            values.next()?.ok().filter(|raw: &&RawValue| raw.get() != "null")
+        })
+    }
+
+    /// The first value of the key, where it is a plain number.
+    #[inline]
+    pub(super) fn number(&self, text: &[u8]) -> Option<u64> {
+        let value = value(&text[self.0.find(text)? + self.0.needle().len()..])?;
+        let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).take(19);
+        let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+        value.first()?.is_ascii_digit().then_some(number)
+    }
+}
+
+/// What follows a key: the text from the first byte of its value on. None where no colon follows.
+#[inline]
+fn value(after: &[u8]) -> Option<&[u8]> {
+    let value = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    (!value.is_empty()).then_some(value)
+}
+
+/// The number of elements of an array.
+pub(super) fn elements(raw: Raw<'_>) -> Option<usize> {
+    part::<Vec<IgnoredAny>>(raw).map(|elements| elements.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static USAGE: Key = key!("\"usage\"");
+    static SEQUENCE: Key = key!("\"sequence_number\"");
+
+    #[test]
+    fn a_key_is_told_from_the_same_word_in_a_string() {
+        assert!(USAGE.is_set(br#"{"usage":{"a":1}}"#));
+        assert!(USAGE.is_set(b"{\"usage\" :\n {\"a\":1}}"));
+        assert!(USAGE.is_set(br#"{"usage":null,"x":{"usage":{}}}"#));
+        assert!(!USAGE.is_set(br#"{"usage": null}"#));
+        assert!(!USAGE.is_set(br#"{"content":"usage"}"#));
+        assert!(!USAGE.is_set(br#"{"content":"say \"usage\":{}"}"#));
+        assert!(!USAGE.is_set(br#"{"usage":"#));
+    }
+
+    #[test]
+    fn the_last_whole_value_of_a_key_can_be_had_from_a_torn_text() {
+        let torn = br#"torn":1,"usage":{"a":1},"tools":[{"usage":null}],"usage":{"a":2},"usage":{"a"#;
+        assert_eq!(USAGE.last(torn).unwrap().get(), r#"{"a":2}"#);
+        assert_eq!(USAGE.first(torn).unwrap().get(), r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn numbers_are_read_without_parsing() {
+        assert_eq!(SEQUENCE.number(br#"{"sequence_number": 41,"x":1}"#), Some(41));
+        assert_eq!(SEQUENCE.number(br#"{"sequence_number":"41"}"#), None);
+        let endless = format!("{{\"sequence_number\":{}}}", "9".repeat(40));
+        assert!(SEQUENCE.number(endless.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn counts_of_any_number_type_are_read_and_negative_ones_are_not() {
+        let read = |text: &'static str| count(Some(serde_json::from_str(text).unwrap()));
+        assert_eq!(read("12"), Some(12));
+        assert_eq!(read("12.0"), Some(12));
+        assert_eq!(read("-3"), None);
+        assert_eq!(read("\"12\""), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Passes a stream of events on, and watches what it says of itself.
+//!
+//! Bytes go out in whole events, so that an event of the gate's own can stand between any two of them. The usual
+//! chunk ends where an event ends: it goes out as it came, without a copy. Only the unfinished tail of a chunk is
+//! copied and held; a usage event that the caller did not ask for is cut out by slicing.
+//!
+//! Invariant: what goes out is what came in, less the events that were cut out, whatever the chunks; and the
+//! [`Watch`] does not depend on where the chunks were cut, but for events longer than [`HOLD`], of which only the
+//! ends are looked at where they come in pieces.
+//!
+//! Not here: repair. A stream that breaks its protocol passes as it is, and the watch says that it is not whole.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::dialect::{Dialect, Part};
+use crate::sse::{Ends, Event};
+
+pub use crate::watch::{Usage, Watch};
+
+/// How much of an unfinished event is held. A longer one passes in the pieces in which it comes.
+pub const HOLD: usize = 64 * 1024;
+
+/// How much of a longer event is kept from its beginning: its name and its first fields.
+const HEAD: usize = 4 * 1024;
+
+/// How much of a longer event is kept from its end, where the usage stands.
+const TAIL: usize = 32 * 1024;
+
+/// One stream on its way through.
+pub struct Relay {
+    dialect: &'static dyn Dialect,
+    strip_usage: bool,
+    ends: Ends,
+    watch: Watch,
+    /// The beginning of an event that is not finished.
+    held: BytesMut,
+    /// The event that is passing in pieces, being too long to be held.
+    long: Option<Box<Long>>,
+    /// The last event was cut out.
+    cut_out: bool,
+    /// The stream ended within an event.
+    torn: bool,
+}
+
+impl Relay {
+    /// For a stream of that protocol. `strip_usage` says that the caller did not ask for the usage event.
+    pub fn new(dialect: &'static dyn Dialect, strip_usage: bool) -> Relay {
+        Relay {
+            dialect,
+            strip_usage,
+            ends: Ends::default(),
+            watch: Watch::default(),
+            held: BytesMut::new(),
+            long: None,
+            cut_out: false,
+            torn: false,
+        }
+    }
+
+    /// Takes the next chunk and adds what may go out now.
+    pub fn feed(&mut self, chunk: Bytes, out: &mut VecDeque<Bytes>) {
+        // All before `at` is decided; all from `kept` to `at` goes out.
+        let (mut kept, mut at) = (0, 0);
+        if self.at_boundary() && self.ends.completes_crlf(&chunk) {
+            at = 1;
+            kept = usize::from(self.cut_out);
+        }
+        while let Some(length) = self.ends.next(&chunk[at..]) {
+            let end = at + length;
+            let piece = &chunk[at..end];
+            if let Some(mut long) = self.long.take() {
+                long.add(piece);
+                self.cut_out = false;
+                long.tell(self.dialect, &mut self.watch);
+            } else if self.held.is_empty() {
+                self.cut_out = self.look(piece);
+                if self.cut_out {
+                    push(out, chunk.slice(kept..at));
+                    kept = end;
+                }
+            } else {
+                self.held.extend_from_slice(piece);
+                let event = self.held.split().freeze();
+                self.cut_out = self.look(&event);
+                if !self.cut_out {
+                    out.push_back(event);
+                }
+                kept = end;
+            }
+            at = end;
+        }
+        if let Some(long) = &mut self.long {
+            long.add(&chunk[at..]);
+            at = chunk.len();
+        }
+        if kept == 0 && at == chunk.len() {
+            push(out, chunk);
+        } else {
+            push(out, chunk.slice(kept..at));
+            self.hold(&chunk[at..], out);
+        }
+    }
+
+    /// Takes the clean end of the stream: what is held is looked at as an event and goes out.
+    pub fn finish(&mut self, out: &mut VecDeque<Bytes>) {
+        if let Some(long) = self.long.take() {
+            long.tell(self.dialect, &mut self.watch);
+            self.torn = true;
+        }
+        let rest = self.held.split().freeze();
+        if !rest.is_empty() && !self.look(&rest) {
+            out.push_back(rest);
+            self.torn = true;
+        }
+    }
+
+    /// Whether an event of ours may be put in now.
+    pub fn at_boundary(&self) -> bool {
+        self.held.is_empty() && self.long.is_none() && !self.torn
+    }
+
+    /// What was seen so far.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Takes note of an event; true where it is to be cut out.
+    #[inline]
+    fn look(&mut self, raw: &[u8]) -> bool {
+        let event = Event::read(raw);
+        let part = self.dialect.watch_event(&event, &mut self.watch);
+        self.strip_usage && part == Part::UsageOnly
+    }
+
+    fn hold(&mut self, tail: &[u8], out: &mut VecDeque<Bytes>) {
+        self.held.extend_from_slice(tail);
+        if self.held.len() > HOLD {
+            let begun = std::mem::take(&mut self.held).freeze();
+            self.long = Some(Box::new(Long::new(&begun)));
+            out.push_back(begun);
+        }
+    }
+}
+
+fn push(out: &mut VecDeque<Bytes>, piece: Bytes) {
+    if !piece.is_empty() {
+        out.push_back(piece);
+    }
+}
+
+/// Both ends of an event that is too long to be held.
+struct Long {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Long {
+    fn new(begun: &[u8]) -> Long {
+        Long { head: begun[..begun.len().min(HEAD)].to_vec(), tail: end_of(begun).to_vec() }
+    }
+
+    fn add(&mut self, piece: &[u8]) {
+        self.tail.extend_from_slice(end_of(piece));
+        if self.tail.len() > 2 * TAIL {
+            self.tail.drain(..self.tail.len() - TAIL);
+        }
+    }
+
+    fn tell(&self, dialect: &dyn Dialect, watch: &mut Watch) {
+        dialect.watch_ends(&Event::read(&self.head), end_of(&self.tail), watch);
+    }
+}
+
+fn end_of(bytes: &[u8]) -> &[u8] {
+    &bytes[bytes.len().saturating_sub(TAIL)..]
+}
