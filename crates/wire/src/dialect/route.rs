@@ -1,0 +1,131 @@
+//! From a method and a path to the protocol that is spoken there.
+//!
+//! Every endpoint has exactly one path. A path that some server could read as another one (an encoded letter or
+//! slash, a dot segment, an empty segment, a slash after an endpoint) is nobody's: it would pass here as
+//! something harmless and arrive as a call that was never counted.
+//!
+//! Not here: which provider takes the call, and whether it speaks the protocol.
+
+use http::Method;
+
+use super::{
+    CHAT, COMPLETIONS, COUNT_TOKENS, Dialect, EMBEDDINGS, MESSAGES, MODELS, MODELS_ANTHROPIC,
+    OPAQUE_ANTHROPIC, OPAQUE_OPENAI, RESPONSES,
+};
+
+/// A path that the gate serves.
+pub struct Route<'a> {
+    /// Its protocol.
+    pub dialect: &'static dyn Dialect,
+    /// What follows the version in the path, with its slash.
+    pub op: &'a str,
+    /// The provider that the path names.
+    pub to: Option<&'a str>,
+}
+
+/// What becomes of a path.
+pub enum Routed<'a> {
+    /// It is served.
+    Found(Route<'a>),
+    /// It will be served, and is not yet.
+    Later,
+    /// Nobody serves it.
+    Unknown,
+}
+
+/// Finds the protocol of a request. `anthropic` says whether it bears `anthropic-version`: of what both vendors
+/// have, such a client means Anthropic's.
+pub fn route<'a>(method: &Method, path: &'a str, anthropic: bool) -> Routed<'a> {
+    if !is_canonical(path) {
+        return Routed::Unknown;
+    }
+    if below(path, "/v1beta/models") {
+        return Routed::Later;
+    }
+    let Some((to, op)) = split(path) else { return Routed::Unknown };
+    if op.strip_suffix('/').is_some_and(is_endpoint) {
+        return Routed::Unknown;
+    }
+    Routed::Found(Route { dialect: dialect(method, op, anthropic), op, to })
+}
+
+/// The provider that a path names, and the path below its version.
+fn split(path: &str) -> Option<(Option<&str>, &str)> {
+    let Some(named) = path.strip_prefix("/to/") else {
+        return Some((None, path.strip_prefix("/v1").filter(|op| op.starts_with('/'))?));
+    };
+    let (name, rest) = named.split_at_checked(named.find('/')?)?;
+    let op = match rest.strip_prefix("/v1") {
+        Some("") => "/",
+        Some(op) if op.starts_with('/') => op,
+        _ => rest,
+    };
+    Some((Some(name), op))
+}
+
+fn dialect(method: &Method, op: &str, anthropic: bool) -> &'static dyn Dialect {
+    let known = match *method {
+        Method::POST => posted(op),
+        Method::GET if below(op, "/models") && anthropic => Some(&MODELS_ANTHROPIC as &dyn Dialect),
+        Method::GET if below(op, "/models") => Some(&MODELS as &dyn Dialect),
+        _ => None,
+    };
+    let opaque = || -> &'static dyn Dialect {
+        if anthropic || below(op, "/messages") { &OPAQUE_ANTHROPIC } else { &OPAQUE_OPENAI }
+    };
+    known.unwrap_or_else(opaque)
+}
+
+fn posted(op: &str) -> Option<&'static dyn Dialect> {
+    Some(match op {
+        "/chat/completions" => &CHAT,
+        "/completions" => &COMPLETIONS,
+        "/embeddings" => &EMBEDDINGS,
+        "/responses" => &RESPONSES,
+        "/messages" => &MESSAGES,
+        "/messages/count_tokens" => &COUNT_TOKENS,
+        _ => return None,
+    })
+}
+
+fn is_endpoint(op: &str) -> bool {
+    op == "/models" || posted(op).is_some()
+}
+
+/// Whether `path` is `root` or under it.
+fn below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a path can only be read in one way.
+fn is_canonical(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('/') else { return false };
+    // The last segment may be empty, where a path ends with its slash.
+    let inner = rest.strip_suffix('/').unwrap_or(rest);
+    if rest == "/"
+        || !(inner.is_empty() || inner.split('/').all(|segment| !matches!(segment, "" | "." | "..")))
+    {
+        return false;
+    }
+    let bytes = path.as_bytes();
+    bytes.iter().enumerate().all(|(at, byte)| match byte {
+        b'%' => bytes.get(at + 1..at + 3).is_some_and(must_be_encoded),
+        b'\\' | b'?' | b'#' => false,
+        byte => !byte.is_ascii_control(),
+    })
+}
+
+/// Whether the two digits of an escape stand for a byte that has to be written so: no letter or sign that means
+/// itself, no separator, no control byte.
+fn must_be_encoded(digits: &[u8]) -> bool {
+    let value = |digit: &u8| char::from(*digit).to_digit(16);
+    let [high, low] = digits else { return false };
+    let (Some(high), Some(low)) = (value(high), value(low)) else { return false };
+    // Two hexadecimal digits make a byte.
+    let byte = (high * 16 + low) as u8;
+    let means_itself = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    !(means_itself || matches!(byte, b'/' | b'\\') || byte.is_ascii_control())
+}
+
+#[cfg(test)]
+mod tests;
