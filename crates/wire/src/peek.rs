@@ -19,7 +19,7 @@ use self::scan::Scan;
 mod fields;
 mod scan;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// What the gate needs to know of a request body.
 #[derive(Clone, Debug)]

@@ -19,6 +19,11 @@ pub(super) const DEPTH: u32 = 128;
 /// Bytes that are searched as one block; the compiler makes vector code of it.
 const BLOCK: usize = 32;
 
+/// Bytes that are searched as one integer, and its bytes' lowest and highest bits.
+const WORD: usize = 8;
+const ONES: u64 = u64::MAX / 0xff;
+const HIGH: u64 = ONES << 7;
+
 pub(super) struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -189,13 +194,26 @@ impl<'a> Scan<'a> {
     }
 
     /// Moves to the first quote, backslash or control character, if any.
+    ///
+    /// One word first, as most runs between escapes are short; then blocks, and
+    /// words again in the block that has it.
     fn plain(&mut self) {
+        if self.word() {
+            return;
+        }
         while let Some(block) = self.bytes[self.at..].first_chunk::<BLOCK>() {
-            self.ascii &= block.is_ascii();
-            if block.iter().fold(false, |found, &byte| found | special(byte)) {
+            let (found, all) =
+                block.iter().fold((false, 0), |(found, all), &byte| (found | special(byte), all | byte));
+            self.ascii &= all.is_ascii();
+            if found {
                 break;
             }
             self.at += BLOCK;
+        }
+        while self.bytes.len() - self.at >= WORD {
+            if self.word() {
+                return;
+            }
         }
         while let Some(&byte) = self.bytes.get(self.at) {
             self.ascii &= byte.is_ascii();
@@ -204,6 +222,19 @@ impl<'a> Scan<'a> {
             }
             self.at += 1;
         }
+    }
+
+    /// Moves past the next eight bytes, or to the first special one among them
+    /// (true). Stays if there are fewer.
+    #[inline]
+    fn word(&mut self) -> bool {
+        let Some(bytes) = self.bytes[self.at..].first_chunk::<WORD>() else { return false };
+        let word = u64::from_le_bytes(*bytes);
+        self.ascii &= word & HIGH == 0;
+        let found = specials(word);
+        // All of the word if there is none: zero has 64 trailing zeros.
+        self.at += found.trailing_zeros() as usize / 8;
+        found != 0
     }
 
     fn escape(&mut self) -> Result<(), Malformed> {
@@ -267,6 +298,14 @@ impl<'a> Scan<'a> {
 
 fn special(byte: u8) -> bool {
     (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+}
+
+/// The high bit of each special byte in a word. Subtracting borrows into bytes
+/// above a special one, so that only the lowest bit set is to be trusted.
+fn specials(word: u64) -> u64 {
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (equal(b'"') | equal(b'\\') | below(word, 0x20)) & HIGH
 }
 
 /// The containers that a skipped value has open: one bit each, set for objects.
