@@ -41,7 +41,10 @@ impl Dialect for Messages {
 
     /// Only content grows that long.
     fn watch_ends(&self, head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
-        watch.garbled |= !could_be_torn_object(head.data(), tail);
+        if !could_be_torn_object(head.data(), tail) {
+            watch.garbled = true;
+            return;
+        }
         watch.content = true;
     }
 

@@ -169,7 +169,10 @@ impl Choice<'_> {
 
 /// Takes note of a chunk that is too long to be kept.
 pub(super) fn watch_ends(head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
-    watch.garbled |= !could_be_torn_object(head.data(), tail);
+    if !could_be_torn_object(head.data(), tail) {
+        watch.garbled = true;
+        return;
+    }
     watch.content = true;
     if let Some(model) = text(MODEL.first(head.data())) {
         watch.set_model(&model);

@@ -177,7 +177,10 @@ fn fail(watch: &mut Watch, said: &str) {
 /// The last state of a long answer is a long event; its usage stands near its end, what failed near its start.
 fn watch_long(head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
     let data = head.data();
-    watch.garbled |= !could_be_torn_object(data, tail);
+    if !could_be_torn_object(data, tail) {
+        watch.garbled = true;
+        return;
+    }
     let typed = text(KIND.first(data)).unwrap_or_default();
     let kind = head.name().unwrap_or(typed.as_bytes());
     watch.content = true;
