@@ -100,11 +100,13 @@ fn below(path: &str, root: &str) -> bool {
 /// Whether a path can only be read in one way.
 fn is_canonical(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else { return false };
-    // The last segment may be empty, where a path ends with its slash.
-    let inner = rest.strip_suffix('/').unwrap_or(rest);
-    if rest == "/"
-        || !(inner.is_empty() || inner.split('/').all(|segment| !matches!(segment, "" | "." | "..")))
-    {
+    // Only the last segment may be empty: the path ends with its slash then.
+    let plain = |(from_end, segment)| match segment {
+        "." | ".." => false,
+        "" => from_end == 0,
+        _ => true,
+    };
+    if !rest.split('/').rev().enumerate().all(plain) {
         return false;
     }
     let bytes = path.as_bytes();

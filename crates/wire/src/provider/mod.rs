@@ -82,9 +82,8 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 impl Kind {
     /// Whether `op` is one of the paths beside `/v1`.
     pub fn is_native(&self, op: &str) -> bool {
-        let below =
-            |path: &&str| op.strip_prefix(*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        self.native.iter().any(|path| below(&path))
+        let mut rests = self.native.iter().filter_map(|root| op.strip_prefix(root));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Puts a credential where this provider looks for it. Those of the caller must have been taken out before.
