@@ -1,6 +1,6 @@
 //! Hosts and servers that speak OpenAI's protocols, and some of them Anthropic's beside.
 //!
-//! A row says no more than what its provider documents. What is left out still passes by `/to/NAME/…`.
+//! What a row leaves out is not known to be served there; it still passes by `/to/NAME/…`.
 
 use super::{Auth, Kind, Shape};
 
