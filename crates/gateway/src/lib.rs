@@ -1,3 +1,19 @@
-//! The gate.
+//! Sluicegate: a gate in front of LLM APIs.
+//!
+//! Start with `pipeline`, which shows a request from top to bottom; `run` is the life of the process.
 
+pub mod admin;
+mod attempt;
+mod call;
+pub mod cli;
+pub mod config;
+pub mod gateway;
+pub mod net;
 pub mod observe;
+mod pipeline;
+pub mod refusal;
+pub mod run;
+mod stage;
+pub mod tasks;
+pub mod upstream;
+pub mod world;

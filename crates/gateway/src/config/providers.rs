@@ -22,7 +22,7 @@ impl Resolver<'_> {
         let none = file::Provider::default();
         let providers: Vec<ProviderConfig> = if file.providers.is_empty() {
             let kinds = ALWAYS.iter().filter_map(|name| provider::kind(name));
-            let keyed = KINDS.iter().filter(|kind| {
+            let keyed = KINDS.iter().copied().filter(|kind| {
                 !ALWAYS.contains(&kind.name) && kind.key_env.iter().any(|name| self.env.get(name).is_some())
             });
             let found: Vec<&'static Kind> = kinds.chain(keyed).collect();

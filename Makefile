@@ -1,0 +1,52 @@
+# `make run` and `make test` are all that a newcomer needs.
+
+CARGO ?= cargo
+BIN := target/release/sluicegate
+TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
+
+.PHONY: run test sdk lint demo proof proof-quick fuzz
+
+## Build the gate and serve on http://127.0.0.1:8080. Arguments: make run ARGS="--listen 127.0.0.1:9000"
+run:
+	$(CARGO) build --release --locked --bin sluicegate
+	$(BIN) serve $(ARGS)
+
+## Everything that must hold: Rust tests, then the official SDKs through the real binary.
+test:
+	$(CARGO) $(TESTS) --workspace --locked
+	$(MAKE) sdk
+
+## The official Python and Node SDKs, as they are, through the real binary.
+sdk:
+	$(CARGO) build --locked --bin sluicegate
+	tests/sdk/run target/debug/sluicegate
+
+## The gate against its own scripted provider, direct beside it. Needs no key.
+demo:
+	$(CARGO) build --release --locked --quiet --bin sluicegate
+	$(CARGO) run --release --locked --quiet --example demo
+
+## Formatting, lints, docs, dependencies.
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
+	else echo "cargo-deny is not installed: dependencies were not checked"; fi
+
+## The long figures of docs/benchmarks.md.
+proof:
+	$(CARGO) build --profile dist --locked --bin sluicegate
+	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
+	target/dist/proof --gate target/dist/sluicegate
+
+## The same, reduced to about a minute.
+proof-quick:
+	$(CARGO) build --profile dist --locked --bin sluicegate
+	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
+	target/dist/proof --gate target/dist/sluicegate --quick
+
+## Each fuzz target for SECONDS.
+SECONDS ?= 30
+fuzz:
+	fuzz/run $(SECONDS)

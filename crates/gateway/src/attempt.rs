@@ -1,0 +1,250 @@
+//! A flight: one call to a provider, from its place in the queue to an answer that may be handed on.
+//!
+//! The flight is one future that its caller polls; dropping it gives back the place, the permit and the
+//! connection, whatever it was doing.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::lanes::{Full, Permit, Ticket};
+use http::{Request, StatusCode, header, response};
+use tokio::time::{Instant, timeout_at};
+
+use crate::gateway::{Provider, Timings};
+use crate::observe::{Outcome, TargetHandles};
+use crate::refusal::{Refusal, Wait};
+use crate::upstream::Upload;
+use crate::upstream::exchange::{Answer, Patience, Source, chain};
+
+/// A plain answer up to this size is held until it is whole.
+const HELD: usize = 256 * 1024;
+/// A plain answer that pauses for longer is passed on as it comes.
+const HELD_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a flight takes with it.
+pub(crate) struct Plan {
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) timings: Arc<Timings>,
+    pub(crate) request: Request<Upload>,
+    pub(crate) ticket: Ticket,
+    pub(crate) patience: Patience,
+}
+
+/// How a flight ended, or got as far as its caller needs to know.
+pub(crate) struct Flown {
+    /// Spent waiting for a permit.
+    pub(crate) queue: Duration,
+    /// How often the provider was asked.
+    pub(crate) attempts: u16,
+    pub(crate) outcome: Result<Landed, Refusal>,
+}
+
+/// An answer, of which the beginning (or all) is here.
+pub(crate) struct Landed {
+    pub(crate) head: response::Parts,
+    /// When the head was there.
+    pub(crate) at: Instant,
+    /// When the provider was asked.
+    pub(crate) asked: Instant,
+    /// Pieces that have come.
+    pub(crate) pieces: VecDeque<Bytes>,
+    /// What is still coming, if anything is.
+    pub(crate) rest: Option<Source>,
+    pub(crate) trial: Trial,
+}
+
+/// One attempt at a provider, until its verdict; without one, nobody waited for the answer any more.
+pub(crate) struct Trial {
+    handles: Arc<TargetHandles>,
+    verdict: Outcome,
+}
+
+impl Trial {
+    fn begin(provider: &Provider) -> Trial {
+        Trial { handles: provider.standing.handles.clone(), verdict: Outcome::Abandoned }
+    }
+
+    /// How the attempt ended, as far as is known; the last word counts.
+    pub(crate) fn verdict(&mut self, outcome: Outcome) {
+        self.verdict = outcome;
+    }
+
+    /// The attempt ended in an answer with this status, perhaps with an error inside.
+    pub(crate) fn answered(&mut self, status: StatusCode, error_inside: bool) {
+        self.verdict(match status {
+            StatusCode::TOO_MANY_REQUESTS => Outcome::RateLimited,
+            _ if status.is_client_error() => Outcome::Refused,
+            _ if status.is_server_error() || error_inside => Outcome::Failed,
+            _ => Outcome::Ok,
+        });
+    }
+
+    /// The attempt ended without a whole answer.
+    pub(crate) fn failed(&mut self, refusal: &Refusal, begun: bool) {
+        match refusal {
+            Refusal::UpstreamTimeout { .. } => self.verdict(Outcome::Timeout),
+            Refusal::UpstreamCredentials { .. } => self.verdict(Outcome::Refused),
+            Refusal::Upstream { .. } if begun => self.verdict(Outcome::Cut),
+            Refusal::Upstream { .. } => self.verdict(Outcome::Unreachable),
+            // Our own end, or the caller's: nothing is known of the provider.
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.handles.attempt(self.verdict);
+    }
+}
+
+/// A flight on its way.
+pub(crate) type Flight = Pin<Box<dyn Future<Output = Flown> + Send>>;
+
+/// Flies: queue, permit, exchange, and for a plain answer the body.
+pub(crate) async fn fly(plan: Plan) -> Flown {
+    let Plan { provider, timings, request, ticket, patience } = plan;
+    let waits_from = Instant::now();
+    let permit = match provider.standing.lane.try_enter() {
+        Some(permit) => permit,
+        None => match Box::pin(queue(&provider, ticket, &patience, waits_from)).await {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                return Flown { queue: waits_from.elapsed(), attempts: 0, outcome: Err(refusal) };
+            }
+        },
+    };
+    let asked = Instant::now();
+    let queue = asked.duration_since(waits_from);
+    let mut trial = Trial::begin(&provider);
+    let outcome = match provider.standing.route.send(request, permit, &patience).await {
+        Ok(answer) => {
+            timings.first_byte.record(answer.at.duration_since(asked));
+            land(answer, asked, &patience, &provider, trial).await
+        }
+        Err(refusal) => {
+            trial.failed(&refusal, false);
+            Err(refusal)
+        }
+    };
+    Flown { queue, attempts: 1, outcome }
+}
+
+/// Waits for a permit, with an end.
+async fn queue(
+    provider: &Provider,
+    ticket: Ticket,
+    patience: &Patience,
+    now: Instant,
+) -> Result<Permit, Refusal> {
+    let lane = &provider.standing.lane;
+    if lane.hopeless(&ticket, now) {
+        return Err(Refusal::Deadline { after: now.duration_since(patience.arrived) });
+    }
+    let place =
+        lane.enter(ticket, now).map_err(|Full { retry_after, .. }| Refusal::QueueFull { retry_after })?;
+    let turn = now + provider.config.queue.timeout;
+    match timeout_at(turn.min(patience.end()), place).await {
+        Ok(permit) => Ok(permit),
+        Err(_) => {
+            let now_then = Instant::now();
+            Err(if now_then >= patience.end() {
+                Refusal::Deadline { after: now_then.duration_since(patience.arrived) }
+            } else {
+                Refusal::QueueTimeout {
+                    waited: now_then.duration_since(now),
+                    retry_after: lane.retry_after(now_then),
+                }
+            })
+        }
+    }
+}
+
+/// Decides whether an answer is handed on now or held until it is whole.
+async fn land(
+    answer: Answer,
+    asked: Instant,
+    patience: &Patience,
+    provider: &Provider,
+    trial: Trial,
+) -> Result<Landed, Refusal> {
+    let Answer { head, mut body, at } = answer;
+    let mut landed = Landed { head, at, asked, pieces: VecDeque::new(), rest: None, trial };
+    let outcome = if landed.head.status == StatusCode::UNAUTHORIZED && provider.credential.is_some() {
+        Err(Refusal::UpstreamCredentials { provider: provider.config.name.clone() })
+    } else if body.is_end() {
+        poll_fn(|cx| Poll::Ready(body.finish(cx))).await;
+        Ok(())
+    } else if is_json(&landed.head) {
+        hold(&mut landed, body, patience).await
+    } else {
+        landed.rest = Some(body);
+        Ok(())
+    };
+    match outcome {
+        Ok(()) => Ok(landed),
+        Err(refusal) => {
+            landed.trial.failed(&refusal, true);
+            Err(refusal)
+        }
+    }
+}
+
+/// Takes in a plain answer: one write to the client, a true length, and a real status if it is cut. One that
+/// is large or pauses is handed on as far as it has come.
+async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Result<(), Refusal> {
+    let mut size = 0;
+    let mut last = landed.at;
+    let paused = poll_fn(|cx| {
+        loop {
+            match body.poll_chunk(cx) {
+                Poll::Ready(Some(Ok(piece))) => {
+                    size += piece.len();
+                    landed.pieces.push_back(piece);
+                    if body.is_end() {
+                        body.finish(cx);
+                        return Poll::Ready(Ok(None));
+                    }
+                    if size > HELD {
+                        return Poll::Ready(Ok(Some(None)));
+                    }
+                    last = Instant::now();
+                }
+                Poll::Ready(Some(Err(broken))) => {
+                    return Poll::Ready(Err(Refusal::Upstream { cause: chain(&broken) }));
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                Poll::Pending => {
+                    // Nothing has come yet: there is nothing to hand on, and the head alone may still turn
+                    // into a readable error.
+                    let wait = if size == 0 { patience.stall } else { HELD_PAUSE };
+                    body.set_alarm((last + wait).min(patience.end()));
+                    return body.poll_alarm(cx).map(|()| Ok(Some((size == 0).then_some(Wait::Stall))));
+                }
+            }
+        }
+    })
+    .await?;
+    match paused {
+        None => Ok(()),
+        Some(Some(wait)) => {
+            let now = Instant::now();
+            Err(patience.over(wait, now, now.duration_since(last)))
+        }
+        Some(None) => {
+            landed.rest = Some(body);
+            Ok(())
+        }
+    }
+}
+
+fn is_json(head: &response::Parts) -> bool {
+    head.headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        kind.as_bytes().get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
+    })
+}

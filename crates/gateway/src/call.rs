@@ -1,0 +1,166 @@
+//! One caller's request from arrival to its record.
+//!
+//! A `Call` belongs to its client's connection. Dropping it, whoever does so and why, settles it: one record,
+//! one log line, one count. What the flight below it did is told to it, never asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::request::Parts;
+use jiff::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+use wire::relay::Watch;
+
+use crate::gateway::{Gateway, Provider};
+use crate::net::door;
+use crate::net::life::Moves;
+use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
+use crate::refusal::Refusal;
+
+/// Longest request id that is kept of a caller.
+const REQUEST_ID: usize = 128;
+/// The status of a call whose client left before there was one.
+const CLIENT_GONE: u16 = 499;
+
+/// One call.
+pub struct Call {
+    pub(crate) gate: Arc<Gateway>,
+    pub(crate) record: CallRecord,
+    pub(crate) arrived: Instant,
+    /// From arrival to the moment in which the provider was asked.
+    pub(crate) before_upstream: Duration,
+    /// The caller's, or made here.
+    pub(crate) request_id: HeaderValue,
+    /// Where this call's numbers are counted; none of a provider's until it has one.
+    handles: Option<Arc<TargetHandles>>,
+    door: Arc<door::Watch>,
+    /// On HTTP/2 the connection's task does not poll the call, so it follows the gate's steps itself.
+    pub(crate) moves: Option<Moves>,
+    delivered: bool,
+}
+
+impl Call {
+    pub(crate) fn arrive(gate: Arc<Gateway>, door: Arc<door::Watch>, head: &Parts) -> Box<Call> {
+        gate.life.enter();
+        let time = (gate.world.wall)();
+        let id = new_id(&gate, time);
+        let asked = head.headers.get("x-request-id").filter(|value| is_request_id(value)).cloned();
+        let mut record = CallRecord::new(id, time, "none", head.uri.path().to_owned());
+        record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
+        let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
+        Box::new(Call {
+            request_id: asked
+                .unwrap_or_else(|| text_value(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))),
+            gate,
+            record,
+            arrived: Instant::now(),
+            before_upstream: Duration::ZERO,
+            handles: None,
+            door,
+            moves,
+            delivered: false,
+        })
+    }
+
+    pub(crate) fn request_id(&self) -> &str {
+        self.request_id.to_str().unwrap_or_default()
+    }
+
+    /// The call goes to `provider`, which is asked for `model`.
+    pub(crate) fn goes_to(&mut self, provider: &Provider, model: Option<&str>) {
+        self.record.provider = Some(provider.name.clone());
+        self.record.model = model.map(Arc::from);
+        self.handles = Some(provider.standing.handles.clone());
+    }
+
+    /// The gate turned the call away, or had to end it.
+    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        let row = refusal.row();
+        if self.record.attempts == 0 {
+            self.record.fate = Fate::Refused;
+        }
+        self.record.status = row.status.as_u16();
+        self.failed_with(refusal);
+    }
+
+    /// The call failed after its status had gone out.
+    pub(crate) fn failed_with(&mut self, refusal: &Refusal) {
+        let row = refusal.row();
+        let error = CallError::new(row.code).detail(&refusal.message());
+        self.record.error = Some(match row.reason {
+            Some(reason) => error.reason(reason),
+            None => error,
+        });
+    }
+
+    /// What an answer said of itself.
+    pub(crate) fn learned(&mut self, watch: &Watch) {
+        let record = &mut self.record;
+        if watch.has_usage {
+            let usage = &watch.usage;
+            record.input_tokens = Some(usage.input);
+            record.cached_input_tokens = Some(usage.cached_input);
+            record.cache_write_tokens = Some(usage.cache_write);
+            record.output_tokens = Some(usage.output);
+            record.reasoning_tokens = Some(usage.reasoning);
+        }
+        record.finish = watch.finish.as_deref().map(|finish| finish.to_owned().into());
+        record.served_model = watch.model.as_deref().map(Arc::from);
+        if record.error.is_none() {
+            if let Some(said) = &watch.error {
+                record.error = Some(CallError::new("provider_error").detail(said));
+            } else if watch.garbled {
+                record.error = Some(CallError::new("upstream_error").reason("garbled"));
+            }
+        }
+    }
+
+    /// The whole answer has been handed to the connection.
+    pub(crate) fn delivered(&mut self) {
+        self.delivered = true;
+    }
+
+    /// How long the call has been here.
+    pub(crate) fn age(&self) -> Duration {
+        self.arrived.elapsed()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.door.rest();
+        self.record.total = self.age();
+        if std::thread::panicking() {
+            self.refused(&Refusal::Internal);
+        } else if !self.delivered {
+            if self.record.status == 0 {
+                self.record.status = CLIENT_GONE;
+            }
+            if self.record.error.is_none() {
+                self.record.error = Some(CallError::new("client_gone"));
+            }
+        }
+        let handles = self.handles.as_ref().unwrap_or_else(|| self.gate.observer.metrics().untargeted());
+        // The record is moved out: nothing reads the call any more.
+        let blank = CallRecord::new(self.record.id, self.record.time, self.record.protocol, "");
+        self.gate.observer.settle(std::mem::replace(&mut self.record, blank), handles);
+        self.gate.life.leave();
+    }
+}
+
+fn new_id(gate: &Gateway, time: Timestamp) -> Uuid {
+    let millis = u64::try_from(time.as_millisecond()).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &(gate.world.random)()).into_uuid()
+}
+
+fn is_request_id(value: &HeaderValue) -> bool {
+    let bytes = value.as_bytes();
+    (1..=REQUEST_ID).contains(&bytes.len()) && bytes.iter().all(|byte| (0x20..0x7f).contains(byte))
+}
+
+/// A header value of text that is known to be printable.
+pub(crate) fn text_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("?"))
+}

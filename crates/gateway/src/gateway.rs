@@ -1,0 +1,291 @@
+//! Everything that lives as long as the process, and the snapshot of the configuration that a call runs under.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use guard::lanes::{Lane, Limits};
+use guard::timing::Timing;
+use http::HeaderValue;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+use wire::provider::Credential;
+
+use crate::config::{Config, HttpVersion, ProviderConfig};
+use crate::net::life::{Life, Step};
+use crate::observe::{Metrics, Observer, ProviderGauges, TargetHandles};
+use crate::stage::models::Lists;
+use crate::tasks::Tasks;
+use crate::upstream::exchange::Route;
+use crate::upstream::h2::H2Pool;
+use crate::upstream::pool::Pool;
+use crate::world::World;
+
+/// How often resting connections are looked through.
+const SWEEP: Duration = Duration::from_secs(10);
+/// Models of one provider whose waits are learned apart; the rest share one history.
+const MODELS: usize = 200;
+
+/// The process.
+pub struct Gateway {
+    pub(crate) world: World,
+    pub(crate) observer: Arc<Observer>,
+    /// Where the process stands between start and end.
+    pub life: Life,
+    /// All tasks.
+    pub tasks: Tasks,
+    snapshot: ArcSwap<Snapshot>,
+    /// What survives a reload, by what makes an account.
+    standing: Mutex<HashMap<Account, Arc<Standing>>>,
+}
+
+/// What calls run under until the configuration changes; a call keeps the one it began with.
+pub struct Snapshot {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// In the order of the configuration.
+    pub providers: Vec<Arc<Provider>>,
+    /// Alias to provider (index) and the model's name there.
+    pub aliases: HashMap<Box<str>, (usize, Box<str>)>,
+    pub(crate) lists: Lists,
+}
+
+/// One configured provider, ready to use.
+pub struct Provider {
+    /// As configured.
+    pub config: Arc<ProviderConfig>,
+    /// The key that replaces the client's, where there is one.
+    pub credential: Option<Credential>,
+    pub(crate) name: Arc<str>,
+    pub(crate) name_value: HeaderValue,
+    pub(crate) host: HeaderValue,
+    pub(crate) standing: Arc<Standing>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Account {
+    provider: String,
+    base: String,
+    /// Enough to tell two keys apart.
+    key: Option<u64>,
+    h2: bool,
+}
+
+/// What is known of a provider account and lasts through reloads.
+pub struct Standing {
+    /// Its concurrency cap and queue.
+    pub lane: Arc<Lane>,
+    /// How it is reached.
+    pub route: Route,
+    pub(crate) handles: Arc<TargetHandles>,
+    timings: RwLock<HashMap<Box<str>, Arc<Timings>>>,
+    others: Arc<Timings>,
+}
+
+/// What one model's answers have taught.
+#[derive(Default)]
+pub struct Timings {
+    /// From the request to the first byte.
+    pub first_byte: Timing,
+    /// The longest silence within each answer.
+    pub stall: Timing,
+    reasons: AtomicBool,
+}
+
+impl Timings {
+    /// The model has thought before it spoke; it may be silent for longer.
+    pub(crate) fn note_reasoning(&self) {
+        self.reasons.store(true, Ordering::Relaxed);
+    }
+
+    /// How long the first byte may take.
+    pub(crate) fn first_byte_limit(&self) -> Duration {
+        self.first_byte.deadline(Duration::from_secs(10), Duration::from_secs(120))
+    }
+
+    /// How long an answer may pause.
+    pub(crate) fn stall_limit(&self) -> Duration {
+        let floor = if self.reasons.load(Ordering::Relaxed) { 120 } else { 20 };
+        self.stall.deadline(Duration::from_secs(floor), Duration::from_secs(120))
+    }
+}
+
+impl Standing {
+    /// The history of one model's waits.
+    pub(crate) fn timings(&self, model: &str) -> Arc<Timings> {
+        if let Some(known) = self.timings.read().get(model) {
+            return known.clone();
+        }
+        let mut timings = self.timings.write();
+        if timings.len() >= MODELS && !timings.contains_key(model) {
+            return self.others.clone();
+        }
+        timings.entry(model.into()).or_default().clone()
+    }
+}
+
+impl Gateway {
+    /// A gate that runs under `config`. It does not listen yet.
+    pub fn new(config: Arc<Config>, world: World, observer: Arc<Observer>) -> Arc<Gateway> {
+        let gate = Arc::new_cyclic(|gate: &std::sync::Weak<Gateway>| {
+            let gauges = gate.clone();
+            observer
+                .metrics()
+                .read_gauges_from(move || gauges.upgrade().map_or_else(Vec::new, |gate| gate.gauges()));
+            Gateway {
+                world,
+                observer,
+                life: Life::default(),
+                tasks: Tasks::default(),
+                snapshot: ArcSwap::from_pointee(Snapshot {
+                    config: config.clone(),
+                    providers: Vec::new(),
+                    aliases: HashMap::new(),
+                    lists: Lists::default(),
+                }),
+                standing: Mutex::default(),
+            }
+        });
+        gate.adopt(config);
+        gate
+    }
+
+    /// The configuration that a call beginning now runs under.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Runs under `config` from now on. Lanes are resized in place; connections, queues and what was learned
+    /// stay with each account that is still there.
+    pub fn adopt(&self, config: Arc<Config>) {
+        let mut known = self.standing.lock();
+        let mut kept = HashMap::new();
+        let mut providers = Vec::with_capacity(config.providers.len());
+        for provider in &config.providers {
+            let account = Account::of(provider);
+            let standing = match known.get(&account) {
+                Some(standing) => {
+                    standing.lane.resize(limits(provider));
+                    standing.clone()
+                }
+                None => Arc::new(self.standing(provider)),
+            };
+            kept.insert(account, standing.clone());
+            providers.push(Arc::new(Provider::new(provider.clone(), standing)));
+        }
+        *known = kept;
+        let aliases = config
+            .models
+            .iter()
+            .filter_map(|alias| {
+                let at = config.providers.iter().position(|provider| provider.name == alias.provider)?;
+                Some((alias.name.as_str().into(), (at, alias.model.as_str().into())))
+            })
+            .collect();
+        self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists: Lists::default() }));
+    }
+
+    fn standing(&self, provider: &ProviderConfig) -> Standing {
+        Standing {
+            lane: Lane::new(limits(provider)),
+            route: Route {
+                base: provider.base.clone(),
+                pool: Arc::new(Pool::default()),
+                h2: (provider.http == HttpVersion::Two).then(|| Arc::new(H2Pool::default())),
+                connector: self.world.connector.clone(),
+                tasks: self.tasks.clone(),
+            },
+            handles: self.observer.metrics().target(&provider.name),
+            timings: RwLock::default(),
+            others: Arc::default(),
+        }
+    }
+
+    fn gauges(&self) -> Vec<ProviderGauges> {
+        let snapshot = self.snapshot();
+        let gauge = |provider: &Arc<Provider>| {
+            let stats = provider.standing.lane.stats();
+            ProviderGauges {
+                provider: provider.name.clone(),
+                in_flight: stats.in_flight as u64,
+                waiting: stats.waiting as u64,
+                permits: stats.permits as u64,
+            }
+        };
+        snapshot.providers.iter().map(gauge).collect()
+    }
+
+    /// Whether calls are welcome.
+    pub fn ready(&self) -> Result<(), &'static str> {
+        match self.life.step() {
+            Step::Running => Ok(()),
+            _ => Err("draining"),
+        }
+    }
+
+    /// The metrics of all calls.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.observer.metrics().clone()
+    }
+
+    /// Closes connections that rest for too long, until the gate has closed.
+    pub async fn sweep(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(SWEEP);
+        let closing = self.life.closing();
+        while closing.run_until_cancelled(tick.tick()).await.is_some() {
+            for provider in &self.snapshot().providers {
+                provider.standing.route.pool.sweep(Instant::now());
+            }
+        }
+    }
+}
+
+impl Provider {
+    fn new(config: Arc<ProviderConfig>, standing: Arc<Standing>) -> Provider {
+        let value =
+            |text: &str| HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("?"));
+        Provider {
+            credential: config.api_key.as_ref().and_then(|key| Credential::key(config.kind, key.expose())),
+            name: config.name.as_str().into(),
+            name_value: value(&config.name),
+            host: value(config.base.authority()),
+            standing,
+            config,
+        }
+    }
+
+    /// Whether the provider can be asked in this protocol.
+    pub(crate) fn speaks(&self, dialect: &str) -> bool {
+        dialect == "opaque" || self.config.kind.speaks.contains(&dialect)
+    }
+
+    /// Whether the provider answers without a credential: it says so, or it is a machine of our own.
+    pub(crate) fn needs_no_key(&self) -> bool {
+        self.config.kind.keyless || (!self.config.base.https() && self.config.base.is_local())
+    }
+}
+
+impl Account {
+    fn of(provider: &ProviderConfig) -> Account {
+        Account {
+            provider: provider.name.clone(),
+            base: provider.base.to_string(),
+            key: provider.api_key.as_ref().map(|key| hash_of(&key.expose())),
+            h2: provider.http == HttpVersion::Two,
+        }
+    }
+}
+
+fn limits(provider: &ProviderConfig) -> Limits {
+    Limits { permits: provider.concurrency, max_waiting: provider.queue.max, per_key: provider.queue.per_key }
+}
+
+/// A number that is the same for equal values within this process.
+pub(crate) fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

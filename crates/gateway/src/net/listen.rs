@@ -1,0 +1,141 @@
+//! Accepting connections, and the one task that each of them has.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use guard::alarm::Alarm;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::Instant;
+use wire::dialect::Shape;
+
+use super::door::{Door, Watch};
+use super::life::Step;
+use super::reply::ReplyBody;
+use crate::gateway::Gateway;
+use crate::pipeline;
+use crate::tasks::Tasks;
+
+/// Connections that the kernel may hold while we are busy.
+const BACKLOG: u32 = 4096;
+
+/// Binds the data plane's address.
+pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts until the gate has closed.
+pub async fn accept(gate: Arc<Gateway>, listener: TcpListener) {
+    let closing = gate.life.closing();
+    while let Some(taken) = closing.run_until_cancelled(listener.accept()).await {
+        match taken {
+            Ok((stream, _)) => {
+                let _best_effort = stream.set_nodelay(true);
+                gate.tasks.spawn(attend(gate.clone(), stream));
+            }
+            // Out of files, or a connection that is already gone: look again in a moment.
+            Err(failed) => {
+                tracing::warn!(error = %failed, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends.
+pub async fn attend<S>(gate: Arc<Gateway>, io: S)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let watch = Watch::new(gate.snapshot().config.header_timeout);
+    let door = TokioIo::new(Door::new(io, watch.clone()));
+    let service = Service { gate: gate.clone(), watch: watch.clone() };
+    let conn = server(&gate.tasks).serve_connection(door, service).into_owned();
+    let mut conn = Box::pin(conn);
+    let mut alarm = Alarm::new();
+    let mut moves = gate.life.moves();
+    poll_fn(|cx| {
+        loop {
+            // Woken by a step of the gate's life, among others: calls look at it when they are polled.
+            if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
+                conn.as_mut().graceful_shutdown();
+            }
+            if conn.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            alarm.set(watch.due());
+            if alarm.poll_ring(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if watch.due() <= Instant::now() {
+                watch.expire();
+            }
+        }
+    })
+    .await;
+}
+
+fn server(tasks: &Tasks) -> auto::Builder<Tasks> {
+    let mut server = auto::Builder::new(tasks.clone());
+    // The door bounds the head in time; the library's own timer would cost one re-arming per request.
+    server.http1().max_headers(256).header_read_timeout(None).pipeline_flush(true);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(100)
+        .max_pending_accept_reset_streams(20)
+        .max_header_list_size(64 * 1024)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(10));
+    server
+}
+
+/// Hands the requests of one connection to the pipeline.
+struct Service {
+    gate: Arc<Gateway>,
+    watch: Arc<Watch>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<ReplyBody>;
+    type Error = std::convert::Infallible;
+    type Future = Guarded;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (gate, watch) = (self.gate.clone(), self.watch.clone());
+        let shape = pipeline::shape_of(request.headers(), request.uri().path());
+        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request)) }
+    }
+}
+
+/// A call whose panic, which would be a fault of ours, costs its caller a 500 and nobody else anything.
+struct Guarded {
+    shape: Shape,
+    serving: BoxFuture<'static, Response<ReplyBody>>,
+}
+
+impl Future for Guarded {
+    type Output = Result<Response<ReplyBody>, std::convert::Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Ok),
+            // The call was settled while it unwound.
+            Err(_panic) => Poll::Ready(Ok(pipeline::after_panic(self.shape))),
+        }
+    }
+}

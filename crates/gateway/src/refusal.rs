@@ -1,0 +1,301 @@
+//! What the gate itself says when it does not pass a call on, and the only table that maps it to HTTP.
+//!
+//! A refusal knows whose side failed, so that a caller's mistake is never booked as a provider's trouble.
+//! The provider's own errors are not refusals: they pass as they came.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use wire::dialect::{Fault, Shape, error_body};
+
+pub(crate) const X_ERROR: HeaderName = HeaderName::from_static("x-sluicegate-error");
+pub(crate) const X_REASON: HeaderName = HeaderName::from_static("x-sluicegate-reason");
+const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Which of the waits of a call ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// TCP and TLS.
+    Connect,
+    /// From the request to the first byte of the answer.
+    FirstByte,
+    /// Between two bytes of the answer.
+    Stall,
+}
+
+impl Wait {
+    fn name(self) -> &'static str {
+        match self {
+            Wait::Connect => "connection",
+            Wait::FirstByte => "first byte",
+            Wait::Stall => "next byte",
+        }
+    }
+}
+
+/// Why the gate turned a call away or had to end it. Cheap to clone: one refusal may reach many callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request can't be understood; `param` names the field, where one is to blame.
+    Malformed { message: String, param: Option<String> },
+    /// The provider that the model leads to speaks another protocol.
+    NotSpoken { protocol: &'static str, provider: String },
+    /// Neither the gate nor the caller has a credential for this provider.
+    NoCredentials { provider: String },
+    /// A web page, or a name that this gate does not answer to, called an open gate.
+    Foreign { what: &'static str, value: String },
+    /// No configured provider takes this protocol.
+    ModelUnknown { protocol: &'static str },
+    /// No such path.
+    PathUnknown,
+    /// A path that a later version serves.
+    NotBuilt,
+    /// `only-if-cached`, and nothing is kept.
+    NotCached,
+    /// WebSocket or another upgrade.
+    Upgrade,
+    /// The body is larger than `max_body` (bytes).
+    TooLarge { limit: usize },
+    /// The caller stopped sending in the middle of its request.
+    SlowBody,
+    /// The provider's queue is full.
+    QueueFull { retry_after: Duration },
+    /// Waited in the queue for as long as it allows.
+    QueueTimeout { waited: Duration, retry_after: Duration },
+    /// The gate is going down.
+    Draining,
+    /// The gate went down before the call was over.
+    Cut,
+    /// The provider was silent for longer than we wait.
+    UpstreamTimeout { wait: Wait, after: Duration },
+    /// The caller's own deadline, or the total one, is over.
+    Deadline { after: Duration },
+    /// The provider can't be reached, or broke off before there was an answer.
+    Upstream { cause: String },
+    /// The provider did not take the gate's own key.
+    UpstreamCredentials { provider: String },
+    /// The provider's answer is encoded in a way that the caller can't read.
+    Encoding { encoding: String },
+    /// A fault of ours.
+    Internal,
+}
+
+/// Whose side failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The caller asked for something that can't be.
+    Client,
+    /// The gate could not, or would not, now.
+    Gate,
+    /// The provider.
+    Upstream,
+}
+
+/// One row of the table: what the world sees of a refusal.
+pub struct Row {
+    /// HTTP status, for a call that has not begun to answer.
+    pub status: StatusCode,
+    /// The stable code.
+    pub code: &'static str,
+    /// The finer reason, where there is one.
+    pub reason: Option<&'static str>,
+    /// What `x-should-retry` tells the SDK.
+    pub retry: bool,
+    /// Seconds for `Retry-After`.
+    pub retry_after: Option<u64>,
+    /// Whose side failed.
+    pub side: Side,
+}
+
+impl Refusal {
+    /// The only table from refusals to HTTP.
+    pub fn row(&self) -> Row {
+        use Refusal::*;
+        use Side::{Client, Gate, Upstream as Provider};
+        let row =
+            |status, code, side| Row { status, code, reason: None, retry: false, retry_after: None, side };
+        let why = |row: Row, reason| Row { reason: Some(reason), ..row };
+        let again = |row: Row| Row { retry: true, ..row };
+        let after = |row: Row, wait: &Duration| Row { retry_after: Some(seconds(*wait)), ..row };
+        match self {
+            Malformed { .. } => row(StatusCode::BAD_REQUEST, "invalid_request", Client),
+            NotSpoken { .. } => {
+                why(row(StatusCode::BAD_REQUEST, "invalid_request", Client), "protocol_not_spoken")
+            }
+            NoCredentials { .. } => row(StatusCode::UNAUTHORIZED, "no_credentials", Client),
+            Foreign { .. } => row(StatusCode::FORBIDDEN, "origin_not_allowed", Client),
+            ModelUnknown { .. } => row(StatusCode::NOT_FOUND, "model_not_found", Client),
+            PathUnknown => row(StatusCode::NOT_FOUND, "not_found", Client),
+            NotBuilt => row(StatusCode::NOT_IMPLEMENTED, "not_built_yet", Gate),
+            NotCached => row(StatusCode::GATEWAY_TIMEOUT, "not_cached", Client),
+            Upgrade => row(StatusCode::NOT_IMPLEMENTED, "upgrade_not_supported", Client),
+            TooLarge { .. } => row(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", Client),
+            SlowBody => again(row(StatusCode::REQUEST_TIMEOUT, "request_timeout", Client)),
+            QueueFull { retry_after } => after(
+                again(why(row(StatusCode::TOO_MANY_REQUESTS, "overloaded", Gate), "queue_full")),
+                retry_after,
+            ),
+            QueueTimeout { retry_after, .. } => after(
+                again(why(row(StatusCode::TOO_MANY_REQUESTS, "overloaded", Gate), "queue_timeout")),
+                retry_after,
+            ),
+            Draining => after(
+                again(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate)),
+                &Duration::from_secs(1),
+            ),
+            Cut => after(
+                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "drain_over")),
+                &Duration::from_secs(1),
+            ),
+            UpstreamTimeout { wait, .. } => why(
+                row(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", Provider),
+                match wait {
+                    Wait::Connect => "connect",
+                    Wait::FirstByte => "first_byte",
+                    Wait::Stall => "stall",
+                },
+            ),
+            Deadline { .. } => row(StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", Client),
+            Upstream { .. } => again(row(StatusCode::BAD_GATEWAY, "upstream_error", Provider)),
+            UpstreamCredentials { .. } => row(StatusCode::BAD_GATEWAY, "upstream_credentials", Provider),
+            Encoding { .. } => {
+                why(row(StatusCode::BAD_GATEWAY, "upstream_error", Provider), "content_encoding")
+            }
+            Internal => again(row(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", Gate)),
+        }
+    }
+
+    /// What to tell the caller, and what it can do about it.
+    pub fn message(&self) -> String {
+        use Refusal::*;
+        match self {
+            Malformed { message, .. } => message.clone(),
+            NotSpoken { protocol, provider } => format!(
+                "the provider '{provider}' does not speak the {protocol} protocol, and this version does not \
+                 translate; ask for a model of a provider that does"
+            ),
+            NoCredentials { provider } => format!(
+                "no credentials for the provider '{provider}': send its API key, or give the gate one \
+                 ([providers.{provider}] api_key, or the provider's own environment variable)"
+            ),
+            Foreign { what, value } => format!(
+                "this gate is open to local programs only and got a request with the {what} '{value}'; \
+                 list it under {} if that is meant",
+                if *what == "Origin" { "cors.origins" } else { "hosts" }
+            ),
+            ModelUnknown { protocol } => {
+                format!("no configured provider takes the {protocol} protocol; add one to the configuration")
+            }
+            PathUnknown => "no such path; the gate serves /v1/… and /to/PROVIDER/…".to_owned(),
+            NotBuilt => "this path is not served by this version yet".to_owned(),
+            NotCached => "only-if-cached was asked for and no kept answer fits".to_owned(),
+            Upgrade => "connection upgrades (WebSocket) are not supported yet".to_owned(),
+            TooLarge { limit } => {
+                format!("the request body is larger than {limit} bytes; raise max_body or send less")
+            }
+            SlowBody => "the request body stopped arriving; send it again".to_owned(),
+            QueueFull { .. } => "too many calls are waiting for this provider; try again later".to_owned(),
+            QueueTimeout { waited, .. } => format!(
+                "the call waited {} ms for its turn at this provider; try again later",
+                waited.as_millis()
+            ),
+            Draining => "the gate is shutting down; send the call again".to_owned(),
+            Cut => "the gate shut down before the answer was complete; send the call again".to_owned(),
+            UpstreamTimeout { wait, after } => format!(
+                "the provider was silent for {:.1} s while the gate waited for the {}",
+                after.as_secs_f64(),
+                wait.name()
+            ),
+            Deadline { after } => {
+                format!("the deadline of the call was over after {:.1} s", after.as_secs_f64())
+            }
+            Upstream { cause } => format!("the provider could not be asked: {cause}"),
+            UpstreamCredentials { provider } => format!(
+                "the provider '{provider}' refused the key that the gate is configured with; its operator must replace it"
+            ),
+            Encoding { encoding } => format!(
+                "the provider answered with content-encoding '{encoding}', which the caller does not accept"
+            ),
+            Internal => "the gate failed; the call may be sent again".to_owned(),
+        }
+    }
+
+    fn param(&self) -> Option<&str> {
+        match self {
+            Refusal::Malformed { param, .. } => param.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Hands the refusal to `render` in the form that the protocol modules take.
+    pub fn as_fault<T>(&self, request_id: &str, render: impl FnOnce(&Fault<'_>) -> T) -> T {
+        let row = self.row();
+        let message = self.message();
+        render(&Fault {
+            status: row.status.as_u16(),
+            code: row.code,
+            message: &message,
+            param: self.param(),
+            request_id,
+        })
+    }
+
+    /// Status, headers and body for a caller that expects `shape`.
+    pub fn render(&self, shape: Shape, request_id: &str) -> (StatusCode, HeaderMap, Bytes) {
+        let row = self.row();
+        let body = Bytes::from(self.as_fault(request_id, |fault| error_body(shape, fault)));
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(X_ERROR, HeaderValue::from_static(row.code));
+        if let Some(reason) = row.reason {
+            headers.insert(X_REASON, HeaderValue::from_static(reason));
+        }
+        headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(if row.retry { "true" } else { "false" }));
+        if let Some(wait) = row.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait));
+        }
+        (row.status, headers, body)
+    }
+}
+
+/// Whole seconds, rounded up, in the range that every SDK obeys.
+fn seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).clamp(1, 60)
+}
+
+impl From<wire::peek::Malformed> for Refusal {
+    fn from(bad: wire::peek::Malformed) -> Refusal {
+        Refusal::Malformed { message: bad.to_string(), param: bad.field().map(str::to_owned) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_that_sdks_obey() {
+        assert_eq!(seconds(Duration::ZERO), 1);
+        assert_eq!(seconds(Duration::from_millis(1001)), 2);
+        assert_eq!(seconds(Duration::from_secs(900)), 60);
+    }
+
+    #[test]
+    fn a_refusal_is_rendered_in_the_shape_that_asked() {
+        let full = Refusal::QueueFull { retry_after: Duration::from_secs(3) };
+        let (status, headers, body) = full.render(Shape::OpenAi, "r1");
+        assert_eq!(status, 429);
+        assert_eq!(headers["x-sluicegate-error"], "overloaded");
+        assert_eq!(headers["x-sluicegate-reason"], "queue_full");
+        assert_eq!(headers["x-should-retry"], "true");
+        assert_eq!(headers["retry-after"], "3");
+        let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(json["error"]["code"], "overloaded");
+
+        let (_, _, body) = full.render(Shape::Anthropic, "r1");
+        let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(json["type"], "error");
+        assert_eq!(json["request_id"], "r1");
+    }
+}

@@ -1,0 +1,103 @@
+//! The life of the process: start, serve, drain.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+
+use crate::config::{Config, LogFormat};
+use crate::gateway::Gateway;
+use crate::net::life::Step;
+use crate::net::listen;
+
+/// For errors to reach their clients after a cut drain.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// For connections and tasks to end once no call is left.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Serves until a signal has ended it. The exit code is 0 after a whole drain, 1 after a cut one.
+pub async fn run(gate: Arc<Gateway>, data: TcpListener) -> io::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    gate.tasks.spawn(listen::accept(gate.clone(), data));
+    gate.tasks.spawn(gate.clone().sweep());
+    signals.next().await;
+    let whole = drain(&gate, &mut signals).await;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Ends the gate's life in order. Returns whether every call got its own answer.
+async fn drain(gate: &Gateway, again: &mut Signals) -> bool {
+    let patience = gate.snapshot().config.drain;
+    tracing::info!(calls = gate.life.calls(), seconds = patience.as_secs_f64(), "draining");
+    gate.life.advance(Step::Draining);
+    let whole = tokio::select! {
+        () = gate.life.empty() => true,
+        () = sleep(patience) => false,
+        () = again.next() => false,
+    };
+    if !whole {
+        tracing::warn!(calls = gate.life.calls(), "the drain is cut: what is left ends with an error");
+        gate.life.advance(Step::Cut);
+        let _given_up = timeout(LAST_WORDS, gate.life.empty()).await;
+    }
+    gate.life.advance(Step::Closed);
+    let _given_up = timeout(GOODBYE, gate.tasks.ended()).await;
+    whole
+}
+
+/// SIGTERM and SIGINT mean the same.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
+    }
+}
+
+/// What a person who starts the gate wants to know, in five lines.
+pub fn welcome(config: &Config) {
+    let base = format!("http://{}", config.listen);
+    let mut open = 0;
+    let providers: Vec<String> = config
+        .providers
+        .iter()
+        .map(|provider| match &provider.key_source {
+            Some(source) => {
+                open += 1;
+                format!("{} (key from {source})", provider.name)
+            }
+            None => format!("{} (the caller's own key)", provider.name),
+        })
+        .collect();
+    let who = if open > 0 { "any program that reaches this address" } else { "whoever brings a key" };
+    let lines = [
+        format!(
+            "sluicegate {} serves {base}, admin http://{}",
+            env!("CARGO_PKG_VERSION"),
+            config.admin_listen
+        ),
+        format!("providers: {}", providers.join(", ")),
+        format!("OpenAI SDKs: base URL {base}/v1 · Anthropic SDKs: base URL {base}"),
+        format!("open to {who}; web pages are refused unless [cors] lists them"),
+        "`sluicegate check` shows every setting and where it came from; Ctrl-C drains and ends".to_owned(),
+    ];
+    match config.log.format {
+        LogFormat::Text => lines.iter().for_each(|line| eprintln!("{line}")),
+        LogFormat::Json => lines.iter().for_each(|line| tracing::info!("{line}")),
+    }
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+}

@@ -1,0 +1,119 @@
+//! The answer's head on its way down: the provider's headers, and what the gate adds to every answer.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+use wire::dialect::Shape;
+
+use crate::call::{Call, text_value};
+use crate::gateway::Provider;
+use crate::observe::Fate;
+
+use super::up::drop_named_by_connection;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const CACHE: HeaderName = HeaderName::from_static("x-sluicegate-cache");
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+const PROVIDER: HeaderName = HeaderName::from_static("x-sluicegate-provider");
+const MODEL: HeaderName = HeaderName::from_static("x-sluicegate-model");
+const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Headers that describe the provider's connection to us.
+const NOT_PASSED: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::TRAILER,
+    header::UPGRADE,
+    header::PROXY_AUTHENTICATE,
+    header::CONTENT_LENGTH,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+];
+
+/// Makes a provider's headers those of our answer.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    drop_named_by_connection(headers);
+    for name in &NOT_PASSED {
+        headers.remove(name);
+    }
+    if let Some(id) = headers.remove(&REQUEST_ID) {
+        headers.insert(UPSTREAM_REQUEST_ID, id);
+    }
+}
+
+/// What every answer says, whoever made it.
+pub(crate) fn sign(headers: &mut HeaderMap, call: &Call, shape: Shape) {
+    headers.insert(REQUEST_ID, call.request_id.clone());
+    if matches!(shape, Shape::Anthropic) && !headers.contains_key(&ANTHROPIC_REQUEST_ID) {
+        headers.insert(ANTHROPIC_REQUEST_ID, call.request_id.clone());
+    }
+}
+
+/// What an answer that a provider gave says of its way.
+pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider, queue: Duration) {
+    let (cache, status) = match call.record.fate {
+        Fate::Bypass => ("bypass", "sluicegate; fwd=bypass"),
+        _ => ("miss", "sluicegate; fwd=miss"),
+    };
+    headers.insert(CACHE, HeaderValue::from_static(cache));
+    headers.append(CACHE_STATUS, HeaderValue::from_static(status));
+    headers.insert(PROVIDER, provider.name_value.clone());
+    if let Some(model) = &call.record.model {
+        headers.insert(MODEL, text_value(model));
+    }
+    headers.insert(ATTEMPTS, HeaderValue::from(call.record.attempts));
+    headers.append(SERVER_TIMING, timing(call, queue));
+}
+
+/// How long the gate itself, its queue and the provider took up to now.
+fn timing(call: &Call, queue: Duration) -> HeaderValue {
+    let age = call.age();
+    let upstream =
+        call.record.first_byte.map_or(Duration::ZERO, |first| first.saturating_sub(call.before_upstream));
+    let gate = age.saturating_sub(queue).saturating_sub(upstream);
+    let mut text = String::with_capacity(64);
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let _infallible = write!(
+        text,
+        "gate;dur={:.3}, queue;dur={:.3}, upstream;dur={:.3}",
+        millis(gate),
+        millis(queue),
+        millis(upstream)
+    );
+    text_value(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn framing_stays_and_the_providers_id_is_renamed() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-length", "61"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "keep-alive"),
+            ("keep-alive", "timeout=5"),
+            ("x-request-id", "req_1"),
+            ("retry-after", "30"),
+            ("x-ratelimit-remaining-requests", "0"),
+            ("x-should-retry", "true"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        strip(&mut headers);
+        assert!(!headers.contains_key("x-request-id"));
+        assert_eq!(headers["x-upstream-request-id"], "req_1");
+        assert_eq!(headers["retry-after"], "30");
+        assert_eq!(headers["x-should-retry"], "true");
+        assert_eq!(headers.len(), 4);
+    }
+}

@@ -1,0 +1,135 @@
+//! The request's head on its way up: everything passes but what belongs to one connection, to the gate, or to
+//! somebody's credentials.
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Uri};
+use wire::provider::{ClientCredential, Credential};
+
+use crate::gateway::Provider;
+use crate::refusal::Refusal;
+
+/// Headers that describe one connection (RFC 9110, section 7.6.1), and those that the gate writes itself.
+const NOT_PASSED: [HeaderName; 11] = [
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::PROXY_AUTHORIZATION,
+    header::PROXY_AUTHENTICATE,
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::ACCEPT_ENCODING,
+    header::EXPECT,
+];
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Takes out of a client's headers what must not go up.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    drop_named_by_connection(headers);
+    for name in &NOT_PASSED {
+        headers.remove(name);
+    }
+    headers.remove(KEEP_ALIVE);
+    headers.remove(PROXY_CONNECTION);
+    let own: smallvec::SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-sluicegate-")).cloned().collect();
+    for name in &own {
+        headers.remove(name);
+    }
+}
+
+/// A header may be declared to belong to this connection alone.
+pub(crate) fn drop_named_by_connection(headers: &mut HeaderMap) {
+    let Some(value) = headers.get(header::CONNECTION) else { return };
+    if value.as_bytes().eq_ignore_ascii_case(b"keep-alive") || value.as_bytes().eq_ignore_ascii_case(b"close")
+    {
+        return;
+    }
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in &named {
+        headers.remove(name);
+    }
+}
+
+/// Whose credential goes up.
+pub(crate) fn credential<'a>(
+    provider: &'a Provider,
+    client: &'a Option<ClientCredential>,
+) -> Result<Option<Credential>, Refusal> {
+    if let Some(key) = &provider.credential {
+        return Ok(Some(key.clone()));
+    }
+    match client {
+        Some(client) => Ok(Some(client.for_provider(provider.config.kind))),
+        None if provider.needs_no_key() => Ok(None),
+        None => Err(Refusal::NoCredentials { provider: provider.config.name.clone() }),
+    }
+}
+
+/// Writes what the gate says on this connection.
+pub(crate) fn address(headers: &mut HeaderMap, provider: &Provider) {
+    headers.insert(header::HOST, provider.host.clone());
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+}
+
+/// Puts the credential where this provider looks for it, and what else it can't do without, last of all.
+pub(crate) fn seal(headers: &mut HeaderMap, provider: &Provider, credential: Option<&Credential>) {
+    provider.config.kind.finish(headers);
+    if let Some(credential) = credential {
+        provider.config.kind.seal(headers, credential);
+    }
+}
+
+/// Where the provider serves `op`, a path below its `/v1`.
+pub(crate) fn uri(provider: &Provider, op: &str, query: Option<&str>) -> Result<Uri, Refusal> {
+    let target = provider.config.base.target(provider.config.kind, op, query);
+    Uri::try_from(target).map_err(|_| Refusal::PathUnknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hop_by_hop_headers_stay_and_unknown_ones_pass() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("host", "localhost"),
+            ("content-length", "3"),
+            ("accept-encoding", "gzip"),
+            ("x-sluicegate-tags", "a=b"),
+            ("x-vendor-new", "kept"),
+            ("openai-beta", "kept"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers.append("anthropic-beta", HeaderValue::from_static("one"));
+        headers.append("anthropic-beta", HeaderValue::from_static("two"));
+        strip(&mut headers);
+        let mut left: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        left.sort_unstable();
+        assert_eq!(
+            left,
+            [
+                ("anthropic-beta", &b"one"[..]),
+                ("anthropic-beta", b"two"),
+                ("openai-beta", b"kept"),
+                ("x-vendor-new", b"kept")
+            ]
+        );
+    }
+}

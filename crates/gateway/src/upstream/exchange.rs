@@ -1,0 +1,340 @@
+//! One request over one connection, and its answer.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::alarm::Alarm;
+use guard::lanes::Permit;
+use http::{Request, Response, response};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+
+use super::Upload;
+use super::connect::{Connect, Io};
+use super::h2::{H2Place, H2Pool};
+use super::pool::{Link, Pool};
+use crate::refusal::{Refusal, Wait};
+use crate::tasks::Tasks;
+use wire::base::BaseUrl;
+
+/// Where a provider account is reached, and how.
+pub struct Route {
+    /// The provider's address.
+    pub base: BaseUrl,
+    /// Resting HTTP/1.1 connections.
+    pub pool: Arc<Pool>,
+    /// HTTP/2 connections, where the operator chose that protocol.
+    pub h2: Option<Arc<H2Pool>>,
+    /// How connections are opened.
+    pub connector: Arc<dyn Connect>,
+    /// Where an HTTP/2 connection's own task runs.
+    pub tasks: Tasks,
+}
+
+/// How long one call may wait, and for what. All instants count from the arrival of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// When the call arrived.
+    pub arrived: Instant,
+    /// For everything, all waits included.
+    pub total: Duration,
+    /// For a connection.
+    pub connect: Duration,
+    /// From the request to the first byte of the answer.
+    pub first_byte: Duration,
+    /// Between two bytes.
+    pub stall: Duration,
+    /// The caller asked for a `first_byte` that is shorter than ours: its expiry is no evidence against the
+    /// provider.
+    pub callers_first_byte: bool,
+    /// Likewise for `stall`.
+    pub callers_stall: bool,
+}
+
+impl Patience {
+    /// When the whole call must be over.
+    pub fn end(&self) -> Instant {
+        self.arrived + self.total
+    }
+
+    /// What to say when nothing came by `now`.
+    pub fn over(&self, wait: Wait, now: Instant, waited: Duration) -> Refusal {
+        let callers = match wait {
+            Wait::Connect => false,
+            Wait::FirstByte => self.callers_first_byte,
+            Wait::Stall => self.callers_stall,
+        };
+        if callers || now >= self.end() {
+            Refusal::Deadline { after: now.duration_since(self.arrived) }
+        } else {
+            Refusal::UpstreamTimeout { wait, after: waited }
+        }
+    }
+}
+
+/// An answer whose head has come and whose body may still be on its way.
+pub struct Answer {
+    /// Status and headers as the provider sent them.
+    pub head: response::Parts,
+    /// The rest.
+    pub body: Source,
+    /// When the head was there.
+    pub at: Instant,
+}
+
+/// The rest of an answer. Dropping it before the end closes the connection, or resets the stream: that is how
+/// a provider learns that nobody listens any more.
+pub struct Source {
+    incoming: Incoming,
+    carrier: Carrier,
+    /// Held until the last byte, so that the cap counts what the provider feels.
+    permit: Option<Permit>,
+}
+
+enum Carrier {
+    H1 { link: Option<Box<Link>>, pool: Arc<Pool> },
+    H2 { alarm: Alarm, _place: H2Place },
+}
+
+impl Route {
+    /// Sends `request` and waits for the head of its answer.
+    ///
+    /// A resting connection that turns out to be closed before a byte was written is replaced once by a new
+    /// one: the provider has seen nothing, so this is no attempt.
+    pub async fn send(
+        &self,
+        request: Request<Upload>,
+        permit: Permit,
+        patience: &Patience,
+    ) -> Result<Answer, Refusal> {
+        match &self.h2 {
+            Some(h2) => Box::pin(self.send_h2(h2, request, permit, patience)).await,
+            None => self.send_h1(request, permit, patience).await,
+        }
+    }
+
+    async fn send_h1(
+        &self,
+        mut request: Request<Upload>,
+        permit: Permit,
+        patience: &Patience,
+    ) -> Result<Answer, Refusal> {
+        let mut rested = self.pool.take();
+        loop {
+            let mut link = match rested.take() {
+                Some(link) => link,
+                None => {
+                    let open = async { Link::open(self.open(patience, false).await?).await.map_err(broke) };
+                    Box::pin(open).await?
+                }
+            };
+            match ask(&mut link, request, patience).await {
+                Ok(response) => {
+                    let (head, incoming) = response.into_parts();
+                    let carrier = Carrier::H1 { link: Some(link), pool: self.pool.clone() };
+                    let body = Source { incoming, carrier, permit: Some(permit) };
+                    return Ok(Answer { head, body, at: Instant::now() });
+                }
+                Err(Failed::Unsent(unsent)) if link.reused => request = *unsent,
+                Err(Failed::Unsent(_)) => {
+                    return Err(Refusal::Upstream { cause: "connection closed".into() });
+                }
+                Err(Failed::Broke(refusal)) => return Err(refusal),
+            }
+        }
+    }
+
+    async fn send_h2(
+        &self,
+        pool: &Arc<H2Pool>,
+        request: Request<Upload>,
+        permit: Permit,
+        patience: &Patience,
+    ) -> Result<Answer, Refusal> {
+        let place = pool.place();
+        let open = async { self.open(patience, true).await.map_err(Opening) };
+        let mut sender = place.sender(&self.tasks, open).await.map_err(|failed| failed.0)?;
+        let sent = Instant::now();
+        let due = (sent + patience.first_byte).min(patience.end());
+        match timeout_at(due, sender.send_request(request)).await {
+            Ok(Ok(response)) => {
+                let (head, incoming) = response.into_parts();
+                let carrier = Carrier::H2 { alarm: Alarm::new(), _place: place };
+                Ok(Answer {
+                    head,
+                    body: Source { incoming, carrier, permit: Some(permit) },
+                    at: Instant::now(),
+                })
+            }
+            Ok(Err(broken)) => Err(broke(broken)),
+            Err(_) => {
+                let now = Instant::now();
+                Err(patience.over(Wait::FirstByte, now, now.duration_since(sent)))
+            }
+        }
+    }
+
+    async fn open(&self, patience: &Patience, h2: bool) -> Result<Io, Refusal> {
+        let start = Instant::now();
+        let due = (start + patience.connect).min(patience.end());
+        match timeout_at(due, self.connector.connect(&self.base, h2)).await {
+            Ok(Ok(io)) => Ok(io),
+            Ok(Err(failed)) => Err(Refusal::Upstream { cause: chain(&failed) }),
+            Err(_) => {
+                let now = Instant::now();
+                Err(patience.over(Wait::Connect, now, now.duration_since(start)))
+            }
+        }
+    }
+}
+
+/// Carries a refusal through an opening that may also fail in hyper.
+struct Opening(Refusal);
+
+impl From<hyper::Error> for Opening {
+    fn from(broken: hyper::Error) -> Opening {
+        Opening(broke(broken))
+    }
+}
+
+enum Failed {
+    /// No byte was written; here is the request.
+    Unsent(Box<Request<Upload>>),
+    Broke(Refusal),
+}
+
+/// Drives one HTTP/1.1 exchange to the head of its answer, in the caller's own task.
+async fn ask(
+    link: &mut Link,
+    request: Request<Upload>,
+    patience: &Patience,
+) -> Result<Response<Incoming>, Failed> {
+    let sent = Instant::now();
+    link.alarm.set((sent + patience.first_byte).min(patience.end()));
+    let mut answer = pin!(link.sender.try_send_request(request));
+    let outcome = poll_fn(|cx| {
+        // The connection first: on the way out it takes the request, on the way back it brings the head.
+        let open = link.drive(cx);
+        if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(outcome));
+        }
+        debug_assert!(open, "a connection that ends answers the request it holds");
+        link.alarm.poll_ring(cx).map(|()| None)
+    })
+    .await;
+    match outcome {
+        Some(Ok(response)) => Ok(response),
+        Some(Err(mut failed)) => Err(match failed.take_message() {
+            Some(unsent) => Failed::Unsent(Box::new(unsent)),
+            None => Failed::Broke(broke(failed.into_error())),
+        }),
+        None => {
+            let now = Instant::now();
+            Err(Failed::Broke(patience.over(Wait::FirstByte, now, now.duration_since(sent))))
+        }
+    }
+}
+
+impl Source {
+    /// The next bytes, in the pieces in which they came; `None` after a whole body.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+        loop {
+            let frame = match Pin::new(&mut self.incoming).poll_frame(cx) {
+                Poll::Pending => {
+                    if let Carrier::H1 { link: Some(link), .. } = &mut self.carrier {
+                        link.drive(cx);
+                    }
+                    ready!(Pin::new(&mut self.incoming).poll_frame(cx))
+                }
+                Poll::Ready(frame) => frame,
+            };
+            return Poll::Ready(match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if data.is_empty() => continue,
+                    Ok(data) => Some(Ok(data)),
+                    // Trailers: the answer's body is over, and none of the protocols uses them.
+                    Err(_) => continue,
+                },
+                Some(Err(broken)) => {
+                    self.release();
+                    Some(Err(broken))
+                }
+                None => {
+                    self.finish(cx);
+                    None
+                }
+            });
+        }
+    }
+
+    /// Whether nothing more will come.
+    pub fn is_end(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// How many bytes will come, where the provider said so.
+    pub fn length(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+
+    /// Sets when `poll_alarm` rings.
+    pub fn set_alarm(&mut self, at: Instant) {
+        if let Some(alarm) = self.alarm() {
+            alarm.set(at);
+        }
+    }
+
+    /// Ready when the set instant has passed.
+    pub fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.alarm().map_or(Poll::Pending, |alarm| alarm.poll_ring(cx))
+    }
+
+    /// A body that was read to its end: the connection can carry the next call.
+    pub fn finish(&mut self, cx: &mut Context<'_>) {
+        if let Carrier::H1 { link, pool } = &mut self.carrier
+            && let Some(link) = link.take()
+        {
+            pool.put(link, cx);
+        }
+        // After the connection: whoever gets the permit finds it in the pool.
+        self.permit = None;
+    }
+
+    fn release(&mut self) {
+        if let Carrier::H1 { link, .. } = &mut self.carrier {
+            *link = None;
+        }
+        self.permit = None;
+    }
+
+    fn alarm(&mut self) -> Option<&mut Alarm> {
+        match &mut self.carrier {
+            Carrier::H1 { link, .. } => link.as_mut().map(|link| &mut link.alarm),
+            Carrier::H2 { alarm, .. } => Some(alarm),
+        }
+    }
+}
+
+fn broke(broken: hyper::Error) -> Refusal {
+    Refusal::Upstream { cause: chain(&broken) }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = next.source();
+    }
+    text
+}

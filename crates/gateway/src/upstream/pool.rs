@@ -1,0 +1,110 @@
+//! HTTP/1.1 connections to one provider account, last in first out.
+//!
+//! A connection at rest is polled by nobody; whether the provider has closed it meanwhile is seen when it is
+//! taken. There is no bound of its own: the account's lane caps how many are in use, and what rests too long
+//! is dropped by `sweep`.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use guard::alarm::Alarm;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Upload;
+use super::connect::Io;
+
+/// How long a connection may rest; below what providers commonly allow, so that they seldom close first.
+const REST: Duration = Duration::from_secs(50);
+
+/// One HTTP/1.1 connection and the timer of the call that uses it.
+pub struct Link {
+    pub(super) sender: http1::SendRequest<Upload>,
+    conn: http1::Connection<TokioIo<Io>, Upload>,
+    closed: Option<String>,
+    /// Rings at the nearest deadline of the call in progress.
+    pub alarm: Alarm,
+    /// Has carried a call before: if it dies before a byte of the next one was written, that says nothing
+    /// about the provider.
+    pub(super) reused: bool,
+    rests_since: Instant,
+}
+
+impl Link {
+    /// Takes over a fresh connection.
+    pub async fn open(io: Io) -> hyper::Result<Box<Link>> {
+        let (sender, conn) = http1::Builder::new()
+            .max_headers(256)
+            .max_header_size(64 * 1024)
+            .handshake(TokioIo::new(io))
+            .await?;
+        Ok(Box::new(Link {
+            sender,
+            conn,
+            closed: None,
+            alarm: Alarm::new(),
+            reused: false,
+            rests_since: Instant::now(),
+        }))
+    }
+
+    /// Drives the connection as far as it goes. Returns whether it is still open.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.closed.is_none()
+            && let Poll::Ready(end) = Pin::new(&mut self.conn).poll(cx)
+        {
+            self.closed = Some(end.err().map_or_else(|| "closed".to_owned(), |broken| broken.to_string()));
+        }
+        self.closed.is_none()
+    }
+
+    fn is_fit(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop())) && self.sender.is_ready()
+    }
+}
+
+/// The resting connections of one account.
+#[derive(Default)]
+pub struct Pool {
+    resting: Mutex<Vec<Box<Link>>>,
+}
+
+impl Pool {
+    /// The connection that was used last and is still open, if there is one.
+    pub fn take(&self) -> Option<Box<Link>> {
+        loop {
+            let mut link = self.resting.lock().pop()?;
+            if link.is_fit() {
+                link.reused = true;
+                return Some(link);
+            }
+        }
+    }
+
+    /// Gives a connection back after a whole answer; one that can't take another call is closed.
+    pub fn put(&self, mut link: Box<Link>, cx: &mut Context<'_>) {
+        if link.drive(cx) && link.sender.is_ready() {
+            link.rests_since = Instant::now();
+            self.resting.lock().push(link);
+        }
+    }
+
+    /// Closes what has rested for too long.
+    pub fn sweep(&self, now: Instant) {
+        let stale: Vec<Box<Link>> = {
+            let mut resting = self.resting.lock();
+            // The longest rest lies at the bottom.
+            let keep = resting.partition_point(|link| now.duration_since(link.rests_since) > REST);
+            resting.drain(..keep).collect()
+        };
+        drop(stale);
+    }
+
+    /// How many rest.
+    pub fn resting(&self) -> usize {
+        self.resting.lock().len()
+    }
+}

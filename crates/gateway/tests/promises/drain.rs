@@ -1,0 +1,72 @@
+//! Going down: running calls finish, new ones are told, and what is left at the end gets an error it can read.
+
+use std::sync::Arc;
+
+use sluicegate::net::life::Step;
+
+use crate::world::*;
+
+#[tokio::test(start_paused = true)]
+async fn running_calls_finish_and_new_ones_are_refused() {
+    let (world, _mock) = World::before(mock_after(secs(5)));
+    let world = Arc::new(world);
+    let mut calls = tokio::task::JoinSet::new();
+    for body in [chat("a"), chat_stream("b")] {
+        let world = world.clone();
+        calls.spawn(async move { world.post("/v1/chat/completions", body).await });
+    }
+    tokio::time::sleep(secs(1)).await;
+    world.gate.life.advance(Step::Draining);
+    let reply = world.post("/v1/messages", message("x", false)).await;
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.header("x-sluicegate-error"), "shutting_down");
+    assert_eq!(reply.header("retry-after"), "1");
+    assert_eq!(reply.header("connection"), "close");
+    assert_eq!(reply.json()["type"], "error");
+    world.gate.life.empty().await;
+    for reply in calls.join_all().await {
+        assert_eq!(reply.status, 200);
+        assert!(!reply.broken);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_gets_a_readable_end() {
+    let steps = vec![
+        Do::Write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+                .to_vec(),
+        ),
+        Do::Write(chunk(b"data: {\"choices\":[]}\n\n")),
+        Do::Hang,
+    ];
+    let provider = Arc::new(Scripted::new(steps));
+    let world = Arc::new(World::around("", provider.clone()));
+    let running = {
+        let world = world.clone();
+        tokio::spawn(async move { world.post("/v1/chat/completions", chat_stream("x")).await })
+    };
+    let (hanging, _mock) = World::before(mock_that("hang!"));
+    let hanging = Arc::new(hanging);
+    let waiting = {
+        let hanging = hanging.clone();
+        tokio::spawn(async move { hanging.post("/v1/chat/completions", chat("x")).await })
+    };
+    tokio::time::sleep(secs(1)).await;
+    for world in [&world, &hanging] {
+        world.gate.life.advance(Step::Draining);
+        world.gate.life.advance(Step::Cut);
+        world.gate.life.empty().await;
+    }
+    let stream = running.await.unwrap();
+    assert!(!stream.broken);
+    assert!(
+        stream.text().contains("shutting_down") && !stream.text().contains("[DONE]"),
+        "{}",
+        stream.text()
+    );
+    let plain = waiting.await.unwrap();
+    assert_eq!(plain.status, 503);
+    assert_eq!(plain.header("x-sluicegate-reason"), "drain_over");
+    assert_eq!(*provider.hang_ups.lock(), 1);
+}

@@ -1,0 +1,11 @@
+//! What the gate promises, one file a promise, seen from outside: clients and providers in memory, time paused.
+
+mod bad_input;
+mod deadlines;
+mod distinct;
+mod drain;
+mod hangup;
+mod passthrough;
+mod refusals;
+mod silence;
+mod world;
