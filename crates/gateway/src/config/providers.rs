@@ -94,14 +94,6 @@ impl Resolver<'_> {
                 if let Some(warning) = warning {
                     self.warn(&path, &warning);
                 }
-                let plain =
-                    text.trim_start().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
-                if plain && !base.is_local() {
-                    self.fault(
-                        &path,
-                        "http:// would carry keys and prompts readable through public networks: use https://",
-                    );
-                }
                 Some(base)
             }
             Err(error) => {
