@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::complaint::complaint;
 use super::reading::{
-    Key, Raw, could_be_object, could_be_torn_object, elements, is_object, key, part, text, whole,
+    Key, Raw, State, could_be_object, could_be_torn_object, elements, is_object, key, part, text, whole,
 };
 use super::usage::openai as usage_of;
 use super::{Dialect, Part, Shape};
@@ -116,13 +116,19 @@ pub(super) fn watch_chunk(event: &Event<'_>, watch: &mut Watch) -> Part {
 }
 
 /// Whether a chunk holds nothing that is needed any more: more text of a model that is known, and that is all.
+///
+/// Nearly every chunk has a `finish_reason`, `null` until the last; so whatever has none and no choices either is
+/// something else, perhaps an error in a shape that nobody has seen.
 fn is_plain(data: &[u8], watch: &Watch) -> bool {
     watch.content
         && watch.model.is_some()
-        && CHOICES.is_in(data)
-        && !FINISH.is_set(data)
-        && !USAGE.is_set(data)
-        && !ERROR.is_in(data)
+        && match FINISH.state(data) {
+            State::Set => false,
+            State::Null => true,
+            State::Missing => CHOICES.state(data) == State::Set,
+        }
+        && USAGE.state(data) != State::Set
+        && ERROR.state(data) != State::Set
 }
 
 impl Chunk<'_> {

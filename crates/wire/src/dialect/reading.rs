@@ -91,27 +91,36 @@ macro_rules! key {
 }
 pub(super) use key;
 
+/// What a text has under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The key is nowhere.
+    Missing,
+    /// Wherever it is, its value is `null`.
+    Null,
+    /// Somewhere it has a value.
+    Set,
+}
+
 impl Key {
     pub(super) const fn new(make: fn() -> Finder<'static>) -> Key {
         Key(LazyLock::new(make))
     }
 
+    /// What the text has under this key, at any depth.
     #[inline]
-    pub(super) fn is_in(&self, text: &[u8]) -> bool {
-        self.0.find(text).is_some()
-    }
-
-    /// Whether the key stands somewhere with another value than `null`.
-    #[inline]
-    pub(super) fn is_set(&self, text: &[u8]) -> bool {
+    pub(super) fn state(&self, text: &[u8]) -> State {
         let mut rest = text;
+        let mut state = State::Missing;
         while let Some(at) = self.0.find(rest) {
             rest = &rest[at + self.0.needle().len()..];
-            if value(rest).is_some_and(|value| value.first() != Some(&b'n')) {
-                return true;
+            match value(rest) {
+                Some([b'n', ..]) => state = State::Null,
+                Some(_) => return State::Set,
+                None => {}
             }
         }
-        false
+        state
     }
 
     /// The first value of the key that is whole and not `null`.
@@ -145,8 +154,13 @@ impl Key {
 /// What follows a key: the text from the first byte of its value on. None where no colon follows.
 #[inline]
 fn value(after: &[u8]) -> Option<&[u8]> {
-    let value = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-    (!value.is_empty()).then_some(value)
+    match after {
+        [b':', b'!'..=b'~', ..] => Some(&after[1..]),
+        _ => {
+            let value = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+            (!value.is_empty()).then_some(value)
+        }
+    }
 }
 
 /// The number of elements of an array.
@@ -163,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_key_is_told_from_the_same_word_in_a_string() {
-        assert!(USAGE.is_set(br#"{"usage":{"a":1}}"#));
-        assert!(USAGE.is_set(b"{\"usage\" :\n {\"a\":1}}"));
-        assert!(USAGE.is_set(br#"{"usage":null,"x":{"usage":{}}}"#));
-        assert!(!USAGE.is_set(br#"{"usage": null}"#));
-        assert!(!USAGE.is_set(br#"{"content":"usage"}"#));
-        assert!(!USAGE.is_set(br#"{"content":"say \"usage\":{}"}"#));
-        assert!(!USAGE.is_set(br#"{"usage":"#));
+        assert_eq!(USAGE.state(br#"{"usage":{"a":1}}"#), State::Set);
+        assert_eq!(USAGE.state(b"{\"usage\" :\n {\"a\":1}}"), State::Set);
+        assert_eq!(USAGE.state(br#"{"usage":null,"x":{"usage":{}}}"#), State::Set);
+        assert_eq!(USAGE.state(br#"{"usage": null}"#), State::Null);
+        assert_eq!(USAGE.state(br#"{"content":"usage"}"#), State::Missing);
+        assert_eq!(USAGE.state(br#"{"content":"say \"usage\":{}"}"#), State::Missing);
+        assert_eq!(USAGE.state(br#"{"usage":"#), State::Missing);
     }
 
     #[test]
