@@ -159,7 +159,8 @@ fn k015_all_events_of_one_packet_are_relayed_in_order() {
     let mut relay = Relay::new(&CHAT, false);
     let mut out = VecDeque::new();
     relay.feed(packet.clone(), &mut out);
-    assert_eq!(out, [packet.clone()]);
+    assert_eq!(out.len(), 1);
+    assert_eq!(out[0], packet);
     assert_eq!(out[0].as_ptr(), packet.as_ptr(), "a chunk of whole events is not copied");
     assert_eq!(relay.watch().finish.as_deref(), Some("stop"));
 

@@ -1,5 +1,7 @@
 //! Streams on their way through the relay: what goes out, when, and what was seen of them.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod faults;
 mod framing;
 mod golden;
