@@ -195,11 +195,13 @@ impl<'a> Scan<'a> {
 
     /// Moves to the first quote, backslash or control character, if any.
     ///
-    /// One word first, as most runs between escapes are short; then blocks, and
+    /// A few words first, as most runs between escapes are short; then blocks, and
     /// words again in the block that has it.
     fn plain(&mut self) {
-        if self.word() {
-            return;
+        for _ in 0..BLOCK / WORD {
+            if self.word() {
+                return;
+            }
         }
         while let Some(block) = self.bytes[self.at..].first_chunk::<BLOCK>() {
             let (found, all) =
@@ -232,9 +234,13 @@ impl<'a> Scan<'a> {
         let word = u64::from_le_bytes(*bytes);
         self.ascii &= word & HIGH == 0;
         let found = specials(word);
-        // All of the word if there is none: zero has 64 trailing zeros.
+        // A branch, so that the next word does not wait for what this one holds.
+        if found == 0 {
+            self.at += WORD;
+            return false;
+        }
         self.at += found.trailing_zeros() as usize / 8;
-        found != 0
+        true
     }
 
     fn escape(&mut self) -> Result<(), Malformed> {
