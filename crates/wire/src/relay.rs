@@ -1,8 +1,9 @@
 //! Passes a stream of events on, and watches what it says of itself.
 //!
-//! Bytes go out in whole events, so that an event of the gate's own can stand between any two of them. The usual
-//! chunk ends where an event ends: it goes out as it came, without a copy. Only the unfinished tail of a chunk is
-//! copied and held; a usage event that the caller did not ask for is cut out by slicing.
+//! Bytes go out in whole events, so that an event of the gate's own can stand between any two of them, also while
+//! the next one is half here; where a stream breaks off, its half event is never sent. The usual chunk ends where
+//! an event ends: it goes out as it came, without a copy. Only the unfinished tail of a chunk is copied and held;
+//! a usage event that the caller did not ask for is cut out by slicing.
 //!
 //! Invariant: what goes out is what came in, less the events that were cut out, whatever the chunks; and the
 //! [`Watch`] does not depend on where the chunks were cut, but for events longer than [`HOLD`], of which only the
@@ -63,30 +64,14 @@ impl Relay {
     pub fn feed(&mut self, chunk: Bytes, out: &mut VecDeque<Bytes>) {
         // All before `at` is decided; all from `kept` to `at` goes out.
         let (mut kept, mut at) = (0, 0);
-        if self.at_boundary() && self.ends.completes_crlf(&chunk) {
+        if self.held.is_empty() && self.at_boundary() && self.ends.completes_crlf(&chunk) {
             at = 1;
             kept = usize::from(self.cut_out);
         }
-        while let Some(length) = self.ends.next(&chunk[at..]) {
-            let end = at + length;
-            let piece = &chunk[at..end];
-            if let Some(mut long) = self.long.take() {
-                long.add(piece);
-                self.cut_out = false;
-                long.tell(self.dialect, &mut self.watch);
-            } else if self.held.is_empty() {
-                self.cut_out = self.look(piece);
-                if self.cut_out {
-                    push(out, chunk.slice(kept..at));
-                    kept = end;
-                }
-            } else {
-                self.held.extend_from_slice(piece);
-                let event = self.held.split().freeze();
-                self.cut_out = self.look(&event);
-                if !self.cut_out {
-                    out.push_back(event);
-                }
+        while let Some(found) = self.ends.next(&chunk[at..]) {
+            let end = at + found.length;
+            if !self.passes(&chunk[at..end], found.one_line, out) {
+                push(out, chunk.slice(kept..at));
                 kept = end;
             }
             at = end;
@@ -103,6 +88,30 @@ impl Relay {
         }
     }
 
+    /// Takes the last piece of an event; true where that piece goes out with its neighbours in the chunk. Else the
+    /// event was cut out, or it has gone out together with what was held of it.
+    #[inline]
+    fn passes(&mut self, piece: &[u8], one_line: bool, out: &mut VecDeque<Bytes>) -> bool {
+        if let Some(mut long) = self.long.take() {
+            long.add(piece);
+            long.tell(self.dialect, &mut self.watch);
+            self.cut_out = false;
+            return true;
+        }
+        if self.held.is_empty() {
+            let event = if one_line { Event::of_line(&piece[..piece.len() - 2]) } else { Event::read(piece) };
+            self.cut_out = self.look(&event);
+            return !self.cut_out;
+        }
+        self.held.extend_from_slice(piece);
+        let whole = self.held.split().freeze();
+        self.cut_out = self.look(&Event::read(&whole));
+        if !self.cut_out {
+            out.push_back(whole);
+        }
+        false
+    }
+
     /// Takes the clean end of the stream: what is held is looked at as an event and goes out.
     pub fn finish(&mut self, out: &mut VecDeque<Bytes>) {
         if let Some(long) = self.long.take() {
@@ -110,15 +119,15 @@ impl Relay {
             self.torn = true;
         }
         let rest = self.held.split().freeze();
-        if !rest.is_empty() && !self.look(&rest) {
+        if !rest.is_empty() && !self.look(&Event::read(&rest)) {
             out.push_back(rest);
             self.torn = true;
         }
     }
 
-    /// Whether an event of ours may be put in now.
+    /// Whether an event of ours may be put in now: nothing of an unfinished one has gone out.
     pub fn at_boundary(&self) -> bool {
-        self.held.is_empty() && self.long.is_none() && !self.torn
+        self.long.is_none() && !self.torn
     }
 
     /// What was seen so far.
@@ -128,9 +137,8 @@ impl Relay {
 
     /// Takes note of an event; true where it is to be cut out.
     #[inline]
-    fn look(&mut self, raw: &[u8]) -> bool {
-        let event = Event::read(raw);
-        let part = self.dialect.watch_event(&event, &mut self.watch);
+    fn look(&mut self, event: &Event<'_>) -> bool {
+        let part = self.dialect.watch_event(event, &mut self.watch);
         self.strip_usage && part == Part::UsageOnly
     }
 

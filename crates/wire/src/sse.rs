@@ -30,12 +30,22 @@ impl Default for Ends {
     }
 }
 
+/// Where an event ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How many of the bytes still belong to the event.
+    pub length: usize,
+    /// Those bytes are one line and an empty one, each ended by LF: the usual form of a whole event.
+    pub one_line: bool,
+}
+
 impl Ends {
-    /// The offset behind the next event in `bytes`, which go on where the last call stopped: at the end that it
-    /// returned, else at the end of its bytes.
+    /// The next end in `bytes`, which go on where the last call stopped: at the end that it found, else at the end
+    /// of its bytes.
     #[inline]
-    pub fn next(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub fn next(&mut self, bytes: &[u8]) -> Option<End> {
         let mut at = usize::from(self.completes_crlf(bytes));
+        let mut one_line = at == 0;
         loop {
             let Some(length) = memchr2(b'\n', b'\r', &bytes[at..]) else {
                 self.blank &= at == bytes.len();
@@ -52,12 +62,14 @@ impl Ends {
             }
             self.blank = true;
             if ended {
-                return Some(at);
+                return Some(End { length: at, one_line: false });
             }
             // The usual case, without another search: the blank line follows at once.
             if bytes.get(at) == Some(&b'\n') {
-                return Some(at + 1);
+                one_line &= bytes[at - 1] == b'\n' && length + 1 == at;
+                return Some(End { length: at + 1, one_line });
             }
+            one_line = false;
         }
     }
 
@@ -78,6 +90,15 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
+    /// Reads an event that is one line, given without its end.
+    #[inline]
+    pub fn of_line(line: &'a [u8]) -> Event<'a> {
+        match value_of(line, b"data") {
+            Some(data) => Event { name: None, data: Cow::Borrowed(data), fields: true },
+            None => Event::read(line),
+        }
+    }
+
     /// Reads one event, with or without its blank line. A byte order mark in front is skipped.
     #[inline]
     pub fn read(raw: &'a [u8]) -> Event<'a> {
@@ -151,7 +172,7 @@ mod tests {
         for chunk in chunks {
             let mut at = usize::from(finder.completes_crlf(chunk));
             while let Some(end) = finder.next(&chunk[at..]) {
-                at += end;
+                at += end.length;
                 found.push(before + at);
             }
             before += chunk.len();
@@ -179,6 +200,26 @@ mod tests {
         assert_eq!(ends(&[b"data: a\r\n\r", b"\ndata: b\r\n\r\n"]), [10, 22]);
         assert_eq!(ends(&[b"data: a\r", b"\r", b"data: b\r\r"]), [9, 18]);
         assert_eq!(ends(&[b"data: a\r", b"\n", b"\r\n"]), [11]);
+    }
+
+    #[test]
+    fn an_event_of_one_line_is_known_as_such_and_read_the_same() {
+        let one_line = |text: &[u8]| Ends::default().next(text).map(|end| end.one_line);
+        assert_eq!(one_line(b"data: a\n\n"), Some(true));
+        for other in [
+            "\n",
+            "data: a\r\n\r\n",
+            "data: a\r\n\n",
+            "data: a\n\r\n",
+            "data: a\r\r",
+            "event: b\ndata: a\n\n",
+        ] {
+            assert_eq!(one_line(other.as_bytes()), Some(false), "{other:?}");
+        }
+        for line in ["data: a ", "data:a", "data", "event: x", ": x", "\u{feff}data: a", "database"] {
+            let (short, long) = (Event::of_line(line.as_bytes()), format!("{line}\n\n"));
+            assert_eq!(format!("{short:?}"), format!("{:?}", Event::read(long.as_bytes())), "{line:?}");
+        }
     }
 
     #[test]

@@ -32,9 +32,9 @@ fn relay<'a>(
         fed.extend_from_slice(chunk);
         relay.feed(Bytes::copy_from_slice(chunk), &mut out);
         gone.extend(out.drain(..).flatten());
-        let (events, rest) = split(&fed);
+        let (events, _) = split(&fed);
         assert!(gone == kept(&events, strip), "{:?} went out after {:?}", show(&gone), show(&fed));
-        assert_eq!(relay.at_boundary(), rest.is_empty(), "after {:?}", show(&fed));
+        assert!(relay.at_boundary(), "only whole events have gone out");
     }
     relay.finish(&mut out);
     gone.extend(out.drain(..).flatten());
