@@ -20,7 +20,7 @@ def test_signs_of_life_change_nothing(mock, gate_with, which, silence):
     for url in (mock.url, gate.url):
         mock.reset()
         mock.limits(**silence)
-        # It would give up without them, as nothing comes for longer than it waits.
+        # Without them the SDK would give up: nothing comes for longer than it waits. It does not tell the gate.
         patience = {} if url == mock.url else {"timeout": openai.Timeout(20, read=0.4)}
         headers = {"x-stainless-read-timeout": "20"}
         with connect(url, max_retries=0, **patience) as client:

@@ -46,13 +46,9 @@ def test_a_cut(mock, gate, which, script):
     with connect(gate.url, max_retries=0) as client:
         events, error = read(call(client, stream=True))
     assert events, "what had come before the cut is passed on"
-    if which == "respond" and error is None:
-        assert events[-1].type in ("error", "response.failed")
-        told = str(events[-1])
-    else:
-        assert isinstance(error, (openai.APIError, anthropic.APIError)), repr(error)
-        told = str(error)
-    assert "provider" in told, told
+    # The gate's own error, and not what the SDK makes of a connection that was lost.
+    assert isinstance(error, (openai.APIError, anthropic.APIError)), repr(error)
+    assert "provider" in str(error)
     if which == "chat":
         assert not any(choice.finish_reason for event in events for choice in event.choices)
 
@@ -76,12 +72,8 @@ def test_a_cut_under_a_helper(mock, gate, which):
         }
         with pytest.raises(Exception) as raised, streams[which]() as stream:
             getattr(stream, finals[which])()
-    if which == "respond":
-        # What this helper says of every stream without a last event, an error event before it or not.
-        assert "response.completed" in str(raised.value)
-    else:
-        assert isinstance(raised.value, (openai.APIError, anthropic.APIError)), repr(raised.value)
-        assert "provider" in str(raised.value)
+    assert isinstance(raised.value, (openai.APIError, anthropic.APIError)), repr(raised.value)
+    assert "provider" in str(raised.value)
 
 
 @pytest.mark.parametrize("which", BOTH)
