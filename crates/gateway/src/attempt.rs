@@ -110,19 +110,18 @@ pub(crate) type Flight = Pin<Box<dyn Future<Output = Flown> + Send>>;
 pub(crate) async fn fly(plan: Plan) -> Flown {
     let Plan { provider, timings, request, ticket, patience } = plan;
     let waits_from = Instant::now();
-    let permit = match provider.standing.lane.try_enter() {
-        Some(permit) => permit,
+    let (permit, asked) = match provider.standing.lane.try_enter() {
+        Some(permit) => (permit, waits_from),
         None => match Box::pin(queue(&provider, ticket, &patience, waits_from)).await {
-            Ok(permit) => permit,
+            Ok(permit) => (permit, Instant::now()),
             Err(refusal) => {
                 return Flown { queue: waits_from.elapsed(), attempts: 0, outcome: Err(refusal) };
             }
         },
     };
-    let asked = Instant::now();
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
-    let outcome = match provider.standing.route.send(request, permit, &patience).await {
+    let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             timings.first_byte.record(answer.at.duration_since(asked));
             land(answer, asked, &patience, &provider, trial).await

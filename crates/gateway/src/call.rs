@@ -117,6 +117,11 @@ impl Call {
         }
     }
 
+    /// The client's connection, if this is its only call.
+    pub(crate) fn door(&self) -> Option<&door::Watch> {
+        self.moves.is_none().then_some(&*self.door)
+    }
+
     /// The whole answer has been handed to the connection.
     pub(crate) fn delivered(&mut self) {
         self.delivered = true;

@@ -36,9 +36,6 @@ use crate::stage::{admit, body, down, models, target, up};
 use crate::upstream::Upload;
 use crate::upstream::exchange::Patience;
 
-/// For a request's body to arrive, before anything is known of the limits of its provider.
-const INTAKE: Duration = Duration::from_secs(600);
-
 /// What `pass` comes to.
 enum Passed {
     /// The provider has answered.
@@ -91,7 +88,7 @@ async fn pass(
     call: &mut Box<Call>,
     shape: &mut Shape,
     mut head: Parts,
-    body: Incoming,
+    mut body: Incoming,
     framing: Option<&'static str>,
 ) -> Result<Passed, Refusal> {
     let gate = call.gate.clone();
@@ -110,7 +107,10 @@ async fn pass(
             return Ok(Passed::Local(StatusCode::NO_CONTENT, admit::preflight(&head.headers), Bytes::new()));
         }
         Err(refusal) => {
-            Box::pin(body::discard(body, config.max_body)).await;
+            // A body whose length can be read in two ways is not read at all.
+            if framing.is_none() {
+                Box::pin(body::discard(&mut body, config.max_body)).await;
+            }
             return Err(refusal);
         }
     };
@@ -136,8 +136,7 @@ async fn pass(
     }
 
     // The body, and the few fields of it that the gate acts on.
-    let end = call.arrived + wishes.timeout.unwrap_or(INTAKE).min(INTAKE);
-    let ask = Ask::take(dialect, &head, body, config, end).await?;
+    let ask = Ask::take(dialect, &head, body, config.max_body, call.door()).await?;
     let target = target::choose(&snapshot, &route, ask.model().or(models_id(&route)))?;
     let provider = target.provider;
     let model = target.model.as_deref().or(ask.model());
@@ -179,7 +178,6 @@ async fn pass(
     };
     let aloft =
         Aloft { dialect, provider, timings, patience, keep_alive: config.keep_alive, strip_usage, accepts };
-    call.before_upstream = call.age();
     let mut flight: Flight = Box::pin(fly(plan));
     let waited = if streams && dialect.is_generation() {
         Box::pin(tokio::time::timeout(config.keep_alive, unless_cut(call, &mut flight))).await.ok()
@@ -239,21 +237,20 @@ impl Ask {
     async fn take(
         dialect: &'static dyn Dialect,
         head: &Parts,
-        body: Incoming,
-        config: &Config,
-        end: tokio::time::Instant,
+        mut body: Incoming,
+        limit: usize,
+        door: Option<&door::Watch>,
     ) -> Result<Ask, Refusal> {
-        let limit = config.max_body;
         if !dialect.reads_body() {
             let too_large = http_body::Body::size_hint(&body).lower() > limit as u64;
             if too_large {
-                Box::pin(body::discard(body, limit)).await;
+                Box::pin(body::discard(&mut body, limit)).await;
                 return Err(Refusal::TooLarge { limit });
             }
             let body = (!http_body::Body::is_end_stream(&body)).then_some(body);
             return Ok(Ask::Opaque { body, limit });
         }
-        let body = body::whole(body, limit, end).await?;
+        let body = body::whole(body, limit, door).await?;
         if let Some(encoding) = head.headers.get(header::CONTENT_ENCODING)
             && encoding != "identity"
         {
@@ -452,7 +449,7 @@ fn refuse(mut call: Box<Call>, shape: Shape, refusal: &Refusal) -> Response<Repl
     call.refused(refusal);
     let (status, mut headers, body) = refusal.render(shape, call.request_id());
     down::sign(&mut headers, &call, shape);
-    if matches!(refusal, Refusal::Draining | Refusal::Cut) {
+    if matches!(refusal, Refusal::Draining | Refusal::Cut | Refusal::SlowBody) {
         headers.insert(header::CONNECTION, http::HeaderValue::from_static("close"));
     }
     let mut response = Response::new(ReplyBody::whole(body, call));

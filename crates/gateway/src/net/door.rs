@@ -1,6 +1,6 @@
 //! One client connection's bytes, watched.
 //!
-//! The door knows whether its client is between requests, in the middle of a head, or being served; bounds the
+//! The door knows whether its client is between requests, in the middle of one, or being served; bounds the
 //! first two in time without a timer per request; looks at raw heads (`head_scan`); and notices a client that
 //! stops reading. The connection's task reads `Watch::due` after every poll and calls `Watch::expire`.
 
@@ -18,17 +18,23 @@ use super::head_scan::{Faults, HeadScan};
 
 /// A kept-alive connection may rest this long between two requests.
 const REST: Duration = Duration::from_secs(180);
+/// Between two pieces of a request's body.
+const BODY_PAUSE: Duration = Duration::from_secs(30);
 /// A client must take bytes at least this often.
 const WRITE_STALL: Duration = Duration::from_secs(30);
 
-const SLOW_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n\
-x-sluicegate-error: request_timeout\r\nx-should-retry: true\r\ncontent-length: 102\r\n\r\n\
-{\"error\":{\"message\":\"the request head took too long\",\"type\":\"timeout_error\",\"code\":\"request_timeout\"}}";
+/// Longer than any call lasts.
+const SERVICE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n\
+x-sluicegate-error: request_timeout\r\nx-should-retry: true\r\ncontent-length: 107\r\n\r\n\
+{\"error\":{\"message\":\"the request took too long to arrive\",\"type\":\"timeout_error\",\"code\":\"request_timeout\"}}";
 
 const FRESH: u8 = 0;
 const RESTING: u8 = 1;
 const HEAD: u8 = 2;
-const SERVING: u8 = 3;
+const BODY: u8 = 3;
+const SERVING: u8 = 4;
 
 /// What the connection's task, its service and its door share.
 #[derive(Debug)]
@@ -79,9 +85,15 @@ impl Watch {
         }
     }
 
-    /// Whether the client is between requests.
-    pub(crate) fn is_resting(&self) -> bool {
-        matches!(self.phase.load(Ordering::Relaxed), FRESH | RESTING)
+    /// The call waits for its request's body, until `body_is_here`.
+    pub(crate) fn wait_for_body(&self) {
+        self.since.store(self.now(), Ordering::Relaxed);
+        self.phase.store(BODY, Ordering::Relaxed);
+    }
+
+    /// The body has come.
+    pub(crate) fn body_is_here(&self) {
+        self.phase.store(SERVING, Ordering::Relaxed);
     }
 
     /// When this connection must have moved on.
@@ -94,9 +106,10 @@ impl Watch {
         }
         match self.phase.load(Ordering::Relaxed) {
             FRESH | HEAD => at(since, self.header_timeout),
+            BODY => at(since, BODY_PAUSE),
             RESTING => at(since, REST),
-            // Nothing of ours; look again when a rest that began now would be over.
-            _ => at(self.now(), REST),
+            // The call has deadlines of its own.
+            _ => at(since, SERVICE),
         }
     }
 
@@ -129,6 +142,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Door<S> {
         if self.h2 || phase == SERVING {
             return;
         }
+        if phase == BODY {
+            return self.watch.since.store(self.watch.now(), Ordering::Relaxed);
+        }
         if phase != HEAD {
             self.scan.reset();
             self.watch.since.store(self.watch.now(), Ordering::Relaxed);
@@ -154,9 +170,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.watch.expired.load(Ordering::Relaxed) {
-            if this.watch.phase.load(Ordering::Relaxed) == HEAD && !this.h2 {
-                // Best effort: a client that sends a head byte by byte may not read either.
-                let _ = Pin::new(&mut this.io).poll_write(cx, SLOW_HEAD);
+            if matches!(this.watch.phase.load(Ordering::Relaxed), HEAD | BODY) && !this.h2 {
+                // Best effort: a client that sends a request byte by byte may not read either.
+                let _ = Pin::new(&mut this.io).poll_write(cx, TOO_SLOW);
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

@@ -23,6 +23,7 @@ use wire::dialect::Shape;
 use super::door::{Door, Watch};
 use super::life::Step;
 use super::reply::ReplyBody;
+use super::turn::Turns;
 use crate::gateway::Gateway;
 use crate::pipeline;
 use crate::tasks::Tasks;
@@ -68,31 +69,31 @@ where
     let mut conn = Box::pin(conn);
     let mut alarm = Alarm::new();
     let mut moves = gate.life.moves();
-    poll_fn(|cx| {
-        loop {
-            // Woken by a step of the gate's life, among others: calls look at it when they are polled.
-            if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
-                conn.as_mut().graceful_shutdown();
-            }
-            if conn.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            alarm.set(watch.due());
-            if alarm.poll_ring(cx).is_pending() {
-                return Poll::Pending;
-            }
+    let turns = Turns::default();
+    let mut step = |cx: &mut Context<'_>| {
+        // Woken by a step of the gate's life, among others: calls look at it when they are polled.
+        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
+            conn.as_mut().graceful_shutdown();
+        }
+        if conn.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        alarm.set(watch.due());
+        if alarm.poll_ring(cx).is_ready() {
             if watch.due() <= Instant::now() {
                 watch.expire();
             }
+            cx.waker().wake_by_ref();
         }
-    })
-    .await;
+        Poll::Pending
+    };
+    poll_fn(|cx| turns.poll(cx, &mut step)).await;
 }
 
 fn server(tasks: &Tasks) -> auto::Builder<Tasks> {
     let mut server = auto::Builder::new(tasks.clone());
     // The door bounds the head in time; the library's own timer would cost one re-arming per request.
-    server.http1().max_headers(256).header_read_timeout(None).pipeline_flush(true);
+    server.http1().max_headers(256).header_read_timeout(None);
     server
         .http2()
         .timer(TokioTimer::new())

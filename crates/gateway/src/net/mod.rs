@@ -6,3 +6,4 @@ mod head_scan;
 pub mod life;
 pub mod listen;
 pub(crate) mod reply;
+mod turn;

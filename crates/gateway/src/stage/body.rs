@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
+use crate::net::door::Watch;
 use crate::refusal::Refusal;
 
 /// Between two pieces of a body.
@@ -16,56 +17,67 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// For taking in a body that nobody wants, so that its sender gets to read why.
 const DISCARD: Duration = Duration::from_secs(5);
 
-/// The whole body, without a copy where it came in one piece.
-pub(crate) async fn whole(mut body: Incoming, limit: usize, end: Instant) -> Result<Bytes, Refusal> {
+/// The whole body, without a copy where it came in one piece. On HTTP/1.1, where a connection has one request at
+/// a time, its `door` bounds the pauses; on HTTP/2 each piece has a timer.
+pub(crate) async fn whole(mut body: Incoming, limit: usize, door: Option<&Watch>) -> Result<Bytes, Refusal> {
+    let Some(door) = door else { return Box::pin(collect(&mut body, limit, None)).await };
+    door.wait_for_body();
+    let whole = collect(&mut body, limit, Some(door)).await;
+    door.body_is_here();
+    whole
+}
+
+async fn collect(body: &mut Incoming, limit: usize, door: Option<&Watch>) -> Result<Bytes, Refusal> {
     let too_large = Refusal::TooLarge { limit };
     if body.size_hint().lower() > limit as u64 {
         Box::pin(discard(body, limit)).await;
         return Err(too_large);
     }
-    let Some(first) = next(&mut body, end).await? else { return Ok(Bytes::new()) };
-    if first.len() > limit {
-        Box::pin(discard(body, limit)).await;
-        return Err(too_large);
-    }
-    if body.is_end_stream() {
+    let Some(first) = piece(body, door).await? else { return Ok(Bytes::new()) };
+    if body.is_end_stream() && first.len() <= limit {
         return Ok(first);
     }
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(limit);
     let mut all = BytesMut::with_capacity(first.len() + expected);
     all.extend_from_slice(&first);
-    while let Some(piece) = next(&mut body, end).await? {
-        if all.len() + piece.len() > limit {
-            Box::pin(discard(body, limit)).await;
-            return Err(too_large);
+    while all.len() <= limit {
+        match piece(body, door).await? {
+            Some(piece) => all.extend_from_slice(&piece),
+            None => return Ok(all.freeze()),
         }
-        all.extend_from_slice(&piece);
     }
-    Ok(all.freeze())
+    Box::pin(discard(body, limit)).await;
+    Err(too_large)
 }
 
-async fn next(body: &mut Incoming, end: Instant) -> Result<Option<Bytes>, Refusal> {
-    let due = end.min(Instant::now() + PAUSE);
-    let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
-    match timeout_at(due, frame).await {
-        Ok(None) => Ok(None),
-        Ok(Some(Ok(frame))) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Ok(Some(Err(broken))) => {
+async fn piece(body: &mut Incoming, door: Option<&Watch>) -> Result<Option<Bytes>, Refusal> {
+    match door {
+        Some(_) => next(body).await,
+        None => timeout(PAUSE, next(body)).await.unwrap_or(Err(Refusal::SlowBody)),
+    }
+}
+
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
+    match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+        Some(Err(broken)) => {
             Err(Refusal::Malformed { message: format!("the request body broke off: {broken}"), param: None })
         }
-        Err(_) => Err(Refusal::SlowBody),
     }
 }
 
 /// Takes in and forgets what a refused caller is still sending: closing the connection on unread bytes would
 /// reset it, and the caller would never see the refusal. Bounded in bytes and time.
-pub(crate) async fn discard(mut body: Incoming, limit: usize) {
-    let end = Instant::now() + DISCARD;
+pub(crate) async fn discard(body: &mut Incoming, limit: usize) {
     let mut left = limit.saturating_mul(2);
-    while let Ok(Some(piece)) = next(&mut body, end).await {
-        match left.checked_sub(piece.len()) {
-            Some(rest) => left = rest,
-            None => return,
+    let all = async {
+        while let Ok(Some(piece)) = next(body).await {
+            match left.checked_sub(piece.len()) {
+                Some(rest) => left = rest,
+                None => return,
+            }
         }
-    }
+    };
+    let _given_up = timeout(DISCARD, all).await;
 }

@@ -1,6 +1,5 @@
 //! The answer's head on its way down: the provider's headers, and what the gate adds to every answer.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::header::{self, HeaderName};
@@ -11,7 +10,7 @@ use crate::call::{Call, text_value};
 use crate::gateway::Provider;
 use crate::observe::Fate;
 
-use super::up::drop_named_by_connection;
+use super::up::{drop_named_by_connection, is_hop_by_hop, remove_where};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
@@ -22,27 +21,11 @@ const PROVIDER: HeaderName = HeaderName::from_static("x-sluicegate-provider");
 const MODEL: HeaderName = HeaderName::from_static("x-sluicegate-model");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
-/// Headers that describe the provider's connection to us.
-const NOT_PASSED: [HeaderName; 8] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::TRAILER,
-    header::UPGRADE,
-    header::PROXY_AUTHENTICATE,
-    header::CONTENT_LENGTH,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-];
 
 /// Makes a provider's headers those of our answer.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     drop_named_by_connection(headers);
-    for name in &NOT_PASSED {
-        headers.remove(name);
-    }
+    remove_where(headers, |name| is_hop_by_hop(name) || *name == header::CONTENT_LENGTH);
     if let Some(id) = headers.remove(&REQUEST_ID) {
         headers.insert(UPSTREAM_REQUEST_ID, id);
     }
@@ -79,15 +62,21 @@ fn timing(call: &Call, queue: Duration) -> HeaderValue {
         call.record.first_byte.map_or(Duration::ZERO, |first| first.saturating_sub(call.before_upstream));
     let gate = age.saturating_sub(queue).saturating_sub(upstream);
     let mut text = String::with_capacity(64);
-    let millis = |time: Duration| time.as_secs_f64() * 1e3;
-    let _infallible = write!(
-        text,
-        "gate;dur={:.3}, queue;dur={:.3}, upstream;dur={:.3}",
-        millis(gate),
-        millis(queue),
-        millis(upstream)
-    );
+    for (name, time) in [("gate;dur=", gate), (", queue;dur=", queue), (", upstream;dur=", upstream)] {
+        text.push_str(name);
+        push_millis(&mut text, time);
+    }
     text_value(&text)
+}
+
+/// Milliseconds with three digits behind the point.
+fn push_millis(text: &mut String, time: Duration) {
+    let micros = time.as_micros() as u64;
+    let mut digits = itoa::Buffer::new();
+    text.push_str(digits.format(micros / 1000));
+    text.push('.');
+    // The leading one keeps the zeros of the fraction.
+    text.push_str(&digits.format(1000 + micros % 1000)[1..]);
 }
 
 #[cfg(test)]

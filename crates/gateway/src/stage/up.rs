@@ -3,39 +3,41 @@
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Uri};
+use smallvec::SmallVec;
 use wire::provider::{ClientCredential, Credential};
 
 use crate::gateway::Provider;
 use crate::refusal::Refusal;
 
-/// Headers that describe one connection (RFC 9110, section 7.6.1), and those that the gate writes itself.
-const NOT_PASSED: [HeaderName; 11] = [
-    header::CONNECTION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::PROXY_AUTHORIZATION,
-    header::PROXY_AUTHENTICATE,
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::ACCEPT_ENCODING,
-    header::EXPECT,
-];
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
 /// Takes out of a client's headers what must not go up.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     drop_named_by_connection(headers);
-    for name in &NOT_PASSED {
-        headers.remove(name);
-    }
-    headers.remove(KEEP_ALIVE);
-    headers.remove(PROXY_CONNECTION);
-    let own: smallvec::SmallVec<[HeaderName; 4]> =
-        headers.keys().filter(|name| name.as_str().starts_with("x-sluicegate-")).cloned().collect();
-    for name in &own {
+    remove_where(headers, |name| {
+        is_hop_by_hop(name)
+            || *name == header::HOST
+            || *name == header::CONTENT_LENGTH
+            || *name == header::ACCEPT_ENCODING
+            || *name == header::EXPECT
+            || name.as_str().starts_with("x-sluicegate-")
+    });
+}
+
+/// Headers that describe one connection (RFC 9110, section 7.6.1).
+pub(crate) fn is_hop_by_hop(name: &HeaderName) -> bool {
+    *name == header::CONNECTION
+        || *name == header::TRANSFER_ENCODING
+        || *name == header::TE
+        || *name == header::TRAILER
+        || *name == header::UPGRADE
+        || *name == header::PROXY_AUTHORIZATION
+        || *name == header::PROXY_AUTHENTICATE
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+/// Looks at each name once: a message has fewer headers than there are names to look for.
+pub(crate) fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let names: SmallVec<[HeaderName; 8]> = headers.keys().filter(|name| unwanted(name)).cloned().collect();
+    for name in &names {
         headers.remove(name);
     }
 }

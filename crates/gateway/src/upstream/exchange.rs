@@ -102,7 +102,7 @@ enum Carrier {
 }
 
 impl Route {
-    /// Sends `request` and waits for the head of its answer.
+    /// Sends `request`, at `now`, and waits for the head of its answer.
     ///
     /// A resting connection that turns out to be closed before a byte was written is replaced once by a new
     /// one: the provider has seen nothing, so this is no attempt.
@@ -110,11 +110,12 @@ impl Route {
         &self,
         request: Request<Upload>,
         permit: Permit,
+        now: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
         match &self.h2 {
             Some(h2) => Box::pin(self.send_h2(h2, request, permit, patience)).await,
-            None => self.send_h1(request, permit, patience).await,
+            None => self.send_h1(request, permit, now, patience).await,
         }
     }
 
@@ -122,6 +123,7 @@ impl Route {
         &self,
         mut request: Request<Upload>,
         permit: Permit,
+        mut sent: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
         let mut rested = self.pool.take();
@@ -130,10 +132,12 @@ impl Route {
                 Some(link) => link,
                 None => {
                     let open = async { Link::open(self.open(patience, false).await?).await.map_err(broke) };
-                    Box::pin(open).await?
+                    let link = Box::pin(open).await?;
+                    sent = Instant::now();
+                    link
                 }
             };
-            match ask(&mut link, request, patience).await {
+            match ask(&mut link, request, sent, patience).await {
                 Ok(response) => {
                     let (head, incoming) = response.into_parts();
                     let carrier = Carrier::H1 { link: Some(link), pool: self.pool.clone() };
@@ -212,9 +216,9 @@ enum Failed {
 async fn ask(
     link: &mut Link,
     request: Request<Upload>,
+    sent: Instant,
     patience: &Patience,
 ) -> Result<Response<Incoming>, Failed> {
-    let sent = Instant::now();
     link.alarm.set((sent + patience.first_byte).min(patience.end()));
     let mut answer = pin!(link.sender.try_send_request(request));
     let outcome = poll_fn(|cx| {

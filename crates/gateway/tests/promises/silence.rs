@@ -30,14 +30,10 @@ async fn before_the_first_byte() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_error_becomes_an_event() {
-    let steps = vec![
-        Do::Pause(secs(20)),
-        Do::Write(
-            b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 41\r\n\r\n\
-              {\"error\":{\"message\":\"the model is asleep\"}}"[..]
-                .to_vec(),
-        ),
-    ];
+    let error = r#"{"error":{"message":"the model is asleep"}}"#;
+    let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length";
+    let steps =
+        vec![Do::Pause(secs(20)), Do::Write(format!("{head}: {}\r\n\r\n{error}", error.len()).into_bytes())];
     let world = World::around("", Arc::new(Scripted::new(steps)));
     let reply = world.post("/v1/chat/completions", chat_stream("x")).await;
     assert_eq!(reply.status, 200);
