@@ -85,8 +85,8 @@ fn ends(chunks: &[Bytes]) -> Vec<usize> {
         if let Some(last) = found.last_mut().filter(|last| **last == before) {
             *last += at;
         }
-        while let Some(length) = finder.next(&chunk[at..]) {
-            at += length;
+        while let Some(end) = finder.next(&chunk[at..]) {
+            at += end.length;
             found.push(before + at);
         }
         before += chunk.len();
