@@ -1,6 +1,7 @@
 //! The life of the process: start, serve, drain.
 
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,9 +69,10 @@ impl Signals {
     }
 }
 
-/// What a person who starts the gate wants to know, in five lines.
-pub fn welcome(config: &Config) {
-    let base = format!("http://{}", config.listen);
+/// What a person who starts the gate wants to know, in five lines. `data` and `admin` are what is listened on:
+/// where port 0 was asked for, the system has chosen one.
+pub fn welcome(config: &Config, data: SocketAddr, admin: SocketAddr) {
+    let base = format!("http://{data}");
     let mut open = 0;
     let providers: Vec<String> = config
         .providers
@@ -85,11 +87,7 @@ pub fn welcome(config: &Config) {
         .collect();
     let who = if open > 0 { "any program that reaches this address" } else { "whoever brings a key" };
     let lines = [
-        format!(
-            "sluicegate {} serves {base}, admin http://{}",
-            env!("CARGO_PKG_VERSION"),
-            config.admin_listen
-        ),
+        format!("sluicegate {} serves {base}, admin http://{admin}", env!("CARGO_PKG_VERSION")),
         format!("providers: {}", providers.join(", ")),
         format!("OpenAI SDKs: base URL {base}/v1 · Anthropic SDKs: base URL {base}"),
         format!("open to {who}; web pages are refused unless [cors] lists them"),

@@ -50,11 +50,12 @@ async fn serve(gate: Arc<Gateway>, config: &Config, reloads: reload::Watch) -> a
     let data = listen::bind(config.listen).with_context(|| format!("can't listen on {}", config.listen))?;
     let admin = listen::bind(config.admin_listen)
         .with_context(|| format!("can't listen on {} (admin_listen)", config.admin_listen))?;
+    let (data_at, admin_at) = (data.local_addr()?, admin.local_addr()?);
     let ready = gate.clone();
-    let state = AdminState::new(config.admin_listen, access(config), gate.metrics(), move || ready.ready());
+    let state = AdminState::new(admin_at, access(config), gate.metrics(), move || ready.ready());
     gate.tasks.spawn(admin::serve(admin, state.clone(), gate.life.closing()));
     gate.tasks.spawn(follow(gate.clone(), reloads, state)?);
-    run::welcome(config);
+    run::welcome(config, data_at, admin_at);
     run::run(gate, data).await.map_err(Into::into)
 }
 
