@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guard::lanes::{Full, Permit, Ticket};
-use http::{Request, StatusCode, header, response};
+use http::{HeaderMap, Request, StatusCode, header, response};
 use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::{Provider, Timings};
@@ -176,11 +176,11 @@ async fn land(
     let mut landed = Landed { head, at, asked, pieces: VecDeque::new(), rest: None, trial };
     let outcome = if landed.head.status == StatusCode::UNAUTHORIZED && provider.credential.is_some() {
         Err(Refusal::UpstreamCredentials { provider: provider.config.name.clone() })
-    } else if body.is_end() {
-        poll_fn(|cx| Poll::Ready(body.finish(cx))).await;
-        Ok(())
     } else if is_json(&landed.head) {
         hold(&mut landed, body, patience).await
+    } else if body.is_end() && !is_events(&landed.head.headers) {
+        poll_fn(|cx| Poll::Ready(body.finish(cx))).await;
+        Ok(())
     } else {
         landed.rest = Some(body);
         Ok(())
@@ -246,4 +246,10 @@ fn is_json(head: &response::Parts) -> bool {
     head.headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
         kind.as_bytes().get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
     })
+}
+
+/// Whether an answer is a stream of events that can be read.
+pub(crate) fn is_events(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+        && !headers.contains_key(header::CONTENT_ENCODING)
 }

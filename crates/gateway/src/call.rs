@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::request::Parts;
+use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
+use wire::dialect::Shape;
 use wire::relay::Watch;
 
 use crate::gateway::{Gateway, Provider};
@@ -19,18 +20,23 @@ use crate::net::life::Moves;
 use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
 use crate::refusal::Refusal;
 
+const REQUEST_ID_NAME: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id that is kept of a caller.
 const REQUEST_ID: usize = 128;
 /// The status of a call whose client left before there was one.
 const CLIENT_GONE: u16 = 499;
 
 /// One call.
-pub struct Call {
+pub(crate) struct Call {
     pub(crate) gate: Arc<Gateway>,
     pub(crate) record: CallRecord,
     pub(crate) arrived: Instant,
     /// From arrival to the moment in which the provider was asked.
     pub(crate) before_upstream: Duration,
+    /// The shape in which its client reads errors.
+    pub(crate) shape: Shape,
+    /// The listed web page that it comes from.
+    pub(crate) cors: Option<HeaderValue>,
     /// The caller's, or made here.
     pub(crate) request_id: HeaderValue,
     /// Where this call's numbers are counted; none of a provider's until it has one.
@@ -42,11 +48,16 @@ pub struct Call {
 }
 
 impl Call {
-    pub(crate) fn arrive(gate: Arc<Gateway>, door: Arc<door::Watch>, head: &Parts) -> Box<Call> {
+    pub(crate) fn arrive(
+        gate: Arc<Gateway>,
+        door: Arc<door::Watch>,
+        head: &Parts,
+        shape: Shape,
+    ) -> Box<Call> {
         gate.life.enter();
         let time = (gate.world.wall)();
         let id = new_id(&gate, time);
-        let asked = head.headers.get("x-request-id").filter(|value| is_request_id(value)).cloned();
+        let asked = head.headers.get(&REQUEST_ID_NAME).filter(|value| is_request_id(value)).cloned();
         let mut record = CallRecord::new(id, time, "none", head.uri.path().to_owned());
         record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
         let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
@@ -55,6 +66,8 @@ impl Call {
                 .unwrap_or_else(|| text_value(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))),
             gate,
             record,
+            shape,
+            cors: None,
             arrived: Instant::now(),
             before_upstream: Duration::ZERO,
             handles: None,

@@ -17,15 +17,18 @@ use tokio::time::{Instant, Sleep};
 use wire::dialect::{Dialect, Fault};
 use wire::relay::Relay;
 
-use crate::attempt::{Flight, Flown, Landed, Trial};
+use crate::attempt::{Flight, Flown, Landed, Trial, is_events};
 use crate::call::Call;
 use crate::gateway::Timings;
 use crate::net::life::Step;
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::exchange::{Patience, Source};
 
+/// Between two signs of life, where nothing else was said.
+const SIGN: Duration = Duration::from_secs(15);
+
 /// The body of an answer that is not here yet.
-pub struct Flow {
+pub(crate) struct Flow {
     call: Box<Call>,
     source: From,
     /// For a stream of events.
@@ -57,7 +60,8 @@ pub(crate) struct Parts {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) relay: Option<Relay>,
     pub(crate) patience: Patience,
-    pub(crate) keep_alive: Duration,
+    /// For a stream of events.
+    pub(crate) keep_alive: Option<Duration>,
     pub(crate) timings: Arc<Timings>,
 }
 
@@ -79,7 +83,7 @@ impl Flow {
 
     /// A stream whose provider is still silent when the client needs a sign of life.
     pub(crate) fn waiting(parts: Parts, flight: Flight) -> Box<Flow> {
-        let tick = Box::pin(tokio::time::sleep(parts.keep_alive));
+        let tick = Box::pin(tokio::time::sleep(parts.keep_alive.unwrap_or(SIGN)));
         let mut flow = Flow::new(parts, From::Waiting(flight, tick));
         flow.live_sign(Instant::now());
         flow
@@ -91,7 +95,7 @@ impl Flow {
         Box::new(Flow {
             call,
             source,
-            keep_alive: relay.is_some().then_some(keep_alive),
+            keep_alive,
             relay,
             dialect,
             out: VecDeque::new(),
@@ -210,11 +214,7 @@ impl Flow {
         let trial = self.trial.insert(trial);
         self.call.record.first_byte = Some(at.duration_since(self.call.arrived));
         self.last_in = at;
-        let events = head
-            .headers
-            .get(http::header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        if head.status.is_success() && events {
+        if head.status.is_success() && is_events(&head.headers) {
             self.source = rest.map_or(From::Over, |rest| From::Coming(Box::new(rest)));
             pieces.into_iter().for_each(|piece| self.take(piece));
             return if matches!(self.source, From::Over) { self.end() } else { Ok(()) };

@@ -24,8 +24,10 @@ use super::door::{Door, Watch};
 use super::life::Step;
 use super::reply::ReplyBody;
 use super::turn::Turns;
+use crate::answer::after_panic;
 use crate::gateway::Gateway;
 use crate::pipeline;
+use crate::stage::up::ANTHROPIC_VERSION;
 use crate::tasks::Tasks;
 
 /// Connections that the kernel may hold while we are busy.
@@ -118,9 +120,16 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (gate, watch) = (self.gate.clone(), self.watch.clone());
-        let shape = pipeline::shape_of(request.headers(), request.uri().path());
-        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request)) }
+        let shape = shape_of(&request);
+        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request, shape)) }
     }
+}
+
+/// The error shape for a request that may get no further than its head.
+fn shape_of(request: &Request<Incoming>) -> Shape {
+    let anthropic = request.headers().contains_key(&ANTHROPIC_VERSION)
+        || request.uri().path().starts_with("/v1/messages");
+    if anthropic { Shape::Anthropic } else { Shape::OpenAi }
 }
 
 /// A call whose panic, which would be a fault of ours, costs its caller a 500 and nobody else anything.
@@ -136,7 +145,7 @@ impl Future for Guarded {
         match std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx))) {
             Ok(polled) => polled.map(Ok),
             // The call was settled while it unwound.
-            Err(_panic) => Poll::Ready(Ok(pipeline::after_panic(self.shape))),
+            Err(_panic) => Poll::Ready(Ok(after_panic(self.shape))),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::flow::Flow;
 use crate::call::Call;
 
 /// What a client gets. The call is settled when its body is dropped, sent or not.
-pub enum ReplyBody {
+pub(crate) enum ReplyBody {
     /// Bytes that are there, and the call that they end.
     Whole { left: Option<Bytes>, call: Option<Box<Call>> },
     /// Bytes that are still coming.

@@ -10,10 +10,11 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use crate::config::Config;
 use crate::refusal::Refusal;
 
-/// Lets a request in, or says why not.
-pub(crate) fn admit(config: &Config, head: &Parts) -> Result<(), Refusal> {
-    if let Some(origin) = head.headers.get(header::ORIGIN)
-        && allowed_origin(config, origin).is_none()
+/// Lets a request in, or says why not. Returns the listed web page that it comes from, if it does.
+pub(crate) fn admit(config: &Config, head: &Parts) -> Result<Option<HeaderValue>, Refusal> {
+    let origin = head.headers.get(header::ORIGIN);
+    if let Some(origin) = origin
+        && !config.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes())
     {
         return Err(foreign("Origin", origin));
     }
@@ -23,16 +24,14 @@ pub(crate) fn admit(config: &Config, head: &Parts) -> Result<(), Refusal> {
             return Err(Refusal::Foreign { what: "Host", value: clip(host) });
         }
     }
-    Ok(())
+    Ok(origin.cloned())
 }
 
-/// The headers that let a listed web page read an answer; empty for everybody else.
-pub(crate) fn cors_headers(config: &Config, origin: &HeaderValue, answer: &mut HeaderMap) {
-    if let Some(origin) = allowed_origin(config, origin) {
-        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
-        answer.append(header::VARY, HeaderValue::from_static("origin"));
-    }
+/// Lets a listed web page read an answer.
+pub(crate) fn allow(origin: &HeaderValue, answer: &mut HeaderMap) {
+    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+    answer.append(header::VARY, HeaderValue::from_static("origin"));
 }
 
 /// A browser's question before the request itself.
@@ -54,10 +53,6 @@ pub(crate) fn preflight(request: &HeaderMap) -> HeaderMap {
     }
     answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     answer
-}
-
-fn allowed_origin<'a>(config: &Config, origin: &'a HeaderValue) -> Option<&'a HeaderValue> {
-    config.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes()).then_some(origin)
 }
 
 /// Every name that the request calls us by: the header and, in absolute form, the target.

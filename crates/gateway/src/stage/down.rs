@@ -32,9 +32,9 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 }
 
 /// What every answer says, whoever made it.
-pub(crate) fn sign(headers: &mut HeaderMap, call: &Call, shape: Shape) {
+pub(crate) fn sign(headers: &mut HeaderMap, call: &Call) {
     headers.insert(REQUEST_ID, call.request_id.clone());
-    if matches!(shape, Shape::Anthropic) && !headers.contains_key(&ANTHROPIC_REQUEST_ID) {
+    if matches!(call.shape, Shape::Anthropic) && !headers.contains_key(&ANTHROPIC_REQUEST_ID) {
         headers.insert(ANTHROPIC_REQUEST_ID, call.request_id.clone());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::dialect::{Dialect, Route, Shape};
+use wire::dialect::{Dialect, Shape};
 
 use crate::gateway::{Provider, Snapshot};
 use crate::refusal::Refusal;
@@ -22,26 +22,28 @@ impl Target {
 }
 
 /// Chooses by path, alias, `provider/model`, the model's family, and last the protocol's default.
-pub(crate) fn choose(snapshot: &Snapshot, route: &Route<'_>, model: Option<&str>) -> Result<Target, Refusal> {
-    if let Some(name) = route.to {
+pub(crate) fn choose(
+    snapshot: &Snapshot,
+    dialect: &'static dyn Dialect,
+    to: Option<&str>,
+    model: Option<&str>,
+) -> Result<Target, Refusal> {
+    if let Some(name) = to {
         let provider = by_name(snapshot, name).ok_or(Refusal::PathUnknown)?;
         return Ok(Target::of(provider, None));
     }
     let mut target = match model.filter(|model| !model.is_empty()).and_then(|model| by_model(snapshot, model))
     {
         Some(target) => target,
-        None => Target::of(default_for(snapshot, route.dialect)?, None),
+        None => Target::of(default_for(snapshot, dialect)?, None),
     };
-    if route.dialect.name() == "models" {
+    if dialect.name() == "models" {
         target.op = target.model.as_ref().map(|model| format!("/models/{model}"));
     }
-    if target.provider.speaks(route.dialect.name()) {
+    if target.provider.speaks(dialect.name()) {
         Ok(target)
     } else {
-        Err(Refusal::NotSpoken {
-            protocol: route.dialect.name(),
-            provider: target.provider.config.name.clone(),
-        })
+        Err(Refusal::NotSpoken { protocol: dialect.name(), provider: target.provider.config.name.clone() })
     }
 }
 

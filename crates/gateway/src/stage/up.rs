@@ -9,6 +9,9 @@ use wire::provider::{ClientCredential, Credential};
 use crate::gateway::Provider;
 use crate::refusal::Refusal;
 
+/// Tells an Anthropic client.
+pub(crate) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
 /// Takes out of a client's headers what must not go up.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     drop_named_by_connection(headers);

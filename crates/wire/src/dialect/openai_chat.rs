@@ -59,6 +59,7 @@ static FINISH: Key = key!("\"finish_reason\"");
 static USAGE: Key = key!("\"usage\"");
 static ERROR: Key = key!("\"error\"");
 static MODEL: Key = key!("\"model\"");
+static DATA: Key = key!("\"data\"");
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -197,9 +198,33 @@ pub(super) fn read_answer(body: &[u8], watch: &mut Watch) {
     if body.trim_ascii().is_empty() {
         return;
     }
+    if is_usual(body) {
+        return note_usual(body, watch);
+    }
     let Some(answer) = whole::<Chunk<'_>>(body, watch) else { return };
     if let Some(said) = answer.complaint(None, body) {
         watch.set_error(&said);
     }
     answer.note(watch);
+}
+
+/// Whether a whole answer has the form that nearly all have: an object with choices or data, and no error. Such a
+/// one is searched for the few keys that are needed; parsing all that the model said would cost ten times that.
+fn is_usual(body: &[u8]) -> bool {
+    could_be_object(body.trim_ascii())
+        && ERROR.state(body) != State::Set
+        && (CHOICES.state(body) == State::Set || DATA.state(body) == State::Set)
+}
+
+fn note_usual(body: &[u8], watch: &mut Watch) {
+    if let Some(model) = text(MODEL.first(body)) {
+        watch.set_model(&model);
+    }
+    if let Some(finish) = text(FINISH.last(body)) {
+        watch.set_finish(&finish);
+    }
+    if let Some(usage) = usage_of(USAGE.last(body)) {
+        watch.book(usage);
+    }
+    watch.content = watch.finish.is_some();
 }

@@ -5,70 +5,44 @@
 
 use serde::Deserialize;
 
-use super::reading::{Raw, count, part};
+use super::reading::{Key, Raw, count, key, part};
 use crate::watch::Usage;
-
-/// OpenAI's two vocabularies (chat and Responses), DeepSeek's and Moonshot's names for cached tokens.
-#[derive(Deserialize)]
-struct OpenAi<'a> {
-    #[serde(borrow)]
-    prompt_tokens: Raw<'a>,
-    #[serde(borrow)]
-    input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    completion_tokens: Raw<'a>,
-    #[serde(borrow)]
-    output_tokens: Raw<'a>,
-    #[serde(borrow)]
-    total_tokens: Raw<'a>,
-    #[serde(borrow)]
-    prompt_tokens_details: Raw<'a>,
-    #[serde(borrow)]
-    input_tokens_details: Raw<'a>,
-    #[serde(borrow)]
-    completion_tokens_details: Raw<'a>,
-    #[serde(borrow)]
-    output_tokens_details: Raw<'a>,
-    #[serde(borrow)]
-    prompt_cache_hit_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cached_tokens: Raw<'a>,
-}
 
 #[derive(Default, Deserialize)]
 struct Details<'a> {
     #[serde(borrow)]
-    cached_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_write_tokens: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_tokens: Raw<'a>,
-    #[serde(borrow)]
     thinking_tokens: Raw<'a>,
 }
 
+// OpenAI's two vocabularies (chat and Responses), DeepSeek's and Moonshot's names for cached tokens. No two of a
+// line stand in one object with different meanings, so the details need not be told from what they detail.
+static INPUT: [Key; 2] = [key!("\"prompt_tokens\""), key!("\"input_tokens\"")];
+static OUTPUT: [Key; 2] = [key!("\"completion_tokens\""), key!("\"output_tokens\"")];
+static CACHED: [Key; 2] = [key!("\"cached_tokens\""), key!("\"prompt_cache_hit_tokens\"")];
+static WRITTEN: [Key; 1] = [key!("\"cache_write_tokens\"")];
+static REASONING: [Key; 1] = [key!("\"reasoning_tokens\"")];
+static TOTAL: [Key; 1] = [key!("\"total_tokens\"")];
+
 /// A usage object of a protocol of OpenAI's.
 pub(super) fn openai(raw: Raw<'_>) -> Option<Usage> {
-    let told: OpenAi<'_> = part(raw)?;
-    let input = count(told.prompt_tokens).or(count(told.input_tokens));
-    let output = count(told.completion_tokens).or(count(told.output_tokens));
+    let text = raw?.get().as_bytes();
+    if !text.starts_with(b"{") {
+        return None;
+    }
+    let count = |names: &[Key]| names.iter().find_map(|name| name.number(text));
+    let (input, output) = (count(&INPUT), count(&OUTPUT));
     if input.is_none() && output.is_none() {
         return None;
     }
     let (input, output) = (input.unwrap_or(0), output.unwrap_or(0));
-    let inward: Details<'_> =
-        part(told.prompt_tokens_details).or_else(|| part(told.input_tokens_details)).unwrap_or_default();
-    let outward: Details<'_> =
-        part(told.completion_tokens_details).or_else(|| part(told.output_tokens_details)).unwrap_or_default();
-    let cached = [inward.cached_tokens, told.prompt_cache_hit_tokens, told.cached_tokens];
-    let reasoning = count(outward.reasoning_tokens).unwrap_or(0);
+    let reasoning = count(&REASONING).unwrap_or(0);
     // xAI counts reasoning beside the completion; only the total tells.
     let beside = input.saturating_add(output).saturating_add(reasoning);
-    let aside = if count(told.total_tokens) == Some(beside) { reasoning } else { 0 };
+    let aside = if count(&TOTAL) == Some(beside) { reasoning } else { 0 };
     Some(shares(Usage {
         input,
-        cached_input: cached.into_iter().find_map(count).unwrap_or(0),
-        cache_write: count(inward.cache_write_tokens).unwrap_or(0),
+        cached_input: count(&CACHED).unwrap_or(0),
+        cache_write: count(&WRITTEN).unwrap_or(0),
         output: output.saturating_add(aside),
         reasoning,
     }))
