@@ -210,7 +210,7 @@ impl Refusal {
             Deadline { after } => {
                 format!("the deadline of the call was over after {:.1} s", after.as_secs_f64())
             }
-            Upstream { cause } => format!("the provider could not be asked: {cause}"),
+            Upstream { cause } => format!("the provider failed: {cause}"),
             UpstreamCredentials { provider } => format!(
                 "the provider '{provider}' refused the key that the gate is configured with; its operator must replace it"
             ),

@@ -85,13 +85,26 @@ impl Connect for Net {
             }
             let name = ServerName::try_from(to.host().trim_matches(['[', ']']).to_owned())
                 .map_err(io::Error::other)?;
-            let stream = self.tls(h2)?.connect(name, stream).await?;
+            let stream = match self.tls(h2)?.connect(name, stream).await {
+                Err(failed) if h2 && is_no_common_protocol(&failed) => return Err(no_h2()),
+                shaken => shaken?,
+            };
             if h2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-                return Err(io::Error::other("the provider does not offer HTTP/2; set http = \"1.1\""));
+                return Err(no_h2());
             }
             Ok(Io::Tls(Box::new(stream)))
         })
     }
+}
+
+fn no_h2() -> io::Error {
+    io::Error::other("the provider does not offer HTTP/2; set http = \"1.1\"")
+}
+
+/// Some servers pass over what they don't know, others end the handshake.
+fn is_no_common_protocol(failed: &io::Error) -> bool {
+    let cause = failed.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)))
 }
 
 /// A TLS client that offers one protocol and trusts what the system trusts (`SSL_CERT_FILE` and

@@ -1,0 +1,90 @@
+//! What a caller asks of the provider: its bytes, and where in them the few fields are that the gate acts on.
+
+use bytes::Bytes;
+use http::header;
+use http::request::Parts;
+use http_body::Body;
+use hyper::body::Incoming;
+use wire::dialect::Dialect;
+use wire::edit::Edits;
+use wire::peek::Peek;
+
+use super::body;
+use crate::gateway::Provider;
+use crate::net::door::Watch;
+use crate::refusal::Refusal;
+use crate::upstream::Upload;
+
+/// A body that was read and peeked at, or one that streams through unread.
+pub(crate) enum Ask {
+    Json { body: Bytes, peek: Peek },
+    Opaque { body: Option<Incoming>, limit: usize },
+}
+
+impl Ask {
+    /// Takes in a request's body as its protocol needs it.
+    pub(crate) async fn take(
+        dialect: &'static dyn Dialect,
+        head: &Parts,
+        mut body: Incoming,
+        limit: usize,
+        door: Option<&Watch>,
+    ) -> Result<Ask, Refusal> {
+        if !dialect.reads_body() {
+            let too_large = body.size_hint().lower() > limit as u64;
+            if too_large {
+                Box::pin(body::discard(&mut body, limit)).await;
+                return Err(Refusal::TooLarge { limit });
+            }
+            let body = (!body.is_end_stream()).then_some(body);
+            return Ok(Ask::Opaque { body, limit });
+        }
+        let body = body::whole(body, limit, door).await?;
+        if let Some(encoding) = head.headers.get(header::CONTENT_ENCODING)
+            && encoding != "identity"
+        {
+            let message = "an encoded request body is not supported; send it as it is".to_owned();
+            return Err(Refusal::Malformed { message, param: Some("content-encoding".to_owned()) });
+        }
+        let peek = Peek::of(&body)?;
+        Ok(Ask::Json { body, peek })
+    }
+
+    /// The model that it names.
+    pub(crate) fn model(&self) -> Option<&str> {
+        match self {
+            Ask::Json { peek, .. } => peek.model.as_ref().map(|model| &*model.value),
+            Ask::Opaque { .. } => None,
+        }
+    }
+
+    /// Whether it asks for a stream.
+    pub(crate) fn streams(&self) -> bool {
+        matches!(self, Ask::Json { peek, .. } if peek.streams())
+    }
+
+    /// The bytes that go up, and whether the usage that comes down must be taken out again.
+    pub(crate) fn edit(
+        self,
+        dialect: &'static dyn Dialect,
+        provider: &Provider,
+        model: Option<&str>,
+        usage_on_streams: bool,
+    ) -> (Upload, bool) {
+        match self {
+            Ask::Opaque { body: None, .. } => (Upload::empty(), false),
+            Ask::Opaque { body: Some(body), limit } => (Upload::Stream { body, left: limit as u64 }, false),
+            Ask::Json { body, peek } => {
+                let mut edits = Edits::default();
+                if let Some(model) = model {
+                    edits.model(&peek, model);
+                }
+                let strip = usage_on_streams
+                    && provider.config.kind.ask_usage
+                    && peek.streams()
+                    && dialect.ask_usage(&peek, &mut edits);
+                (Upload::Slices(edits.apply(&body)), strip)
+            }
+        }
+    }
+}
