@@ -37,12 +37,14 @@ pub(crate) struct Aloft {
 pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> Response<ReplyBody> {
     call.record.queue = flown.queue;
     call.record.attempts = flown.attempts;
-    let landed = match flown.outcome {
+    let mut landed = match flown.outcome {
         Ok(landed) => landed,
         Err(refusal) => return refuse(call, &refusal),
     };
     if let Some(encoding) = unreadable(&landed.head.headers, aloft.accepts.as_ref()) {
-        return refuse(call, &Refusal::Encoding { encoding });
+        let refusal = Refusal::Encoding { encoding };
+        landed.trial.failed(&refusal, true);
+        return refuse(call, &refusal);
     }
     call.record.first_byte = Some(landed.at.duration_since(call.arrived));
     call.before_upstream = landed.asked.duration_since(call.arrived);
@@ -50,6 +52,7 @@ pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> R
     let Landed { head, pieces, rest, mut trial, .. } = landed;
     let response::Parts { status, mut headers, .. } = head;
     let events = is_events(&headers);
+    let packed = encoding(&headers).is_some();
     down::strip(&mut headers);
     down::describe(&mut headers, &call, &aloft.provider, flown.queue);
     match rest {
@@ -61,7 +64,7 @@ pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> R
         }
         None => {
             let bytes = joined(pieces);
-            if aloft.dialect.reads_body() || !status.is_success() {
+            if !packed && (aloft.dialect.reads_body() || !status.is_success()) {
                 let mut watch = Watch::default();
                 aloft.dialect.read_answer(&bytes, &mut watch);
                 call.learned(&watch);
@@ -164,13 +167,19 @@ fn joined(mut pieces: VecDeque<Bytes>) -> Bytes {
     all.freeze()
 }
 
+/// The encoding of an answer that is not there as it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim().to_ascii_lowercase();
+    (encoding != "identity").then_some(encoding)
+}
+
 /// The encoding of an answer, if its caller did not say that it reads it.
 fn unreadable(headers: &HeaderMap, accepts: Option<&HeaderValue>) -> Option<String> {
-    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim().to_ascii_lowercase();
+    let encoding = encoding(headers)?;
     let accepted = accepts.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let fits = accepted.split(',').any(|item| {
         let name = item.split(';').next().unwrap_or_default().trim();
         (name.eq_ignore_ascii_case(&encoding) || name == "*") && !item.replace(' ', "").ends_with(";q=0")
     });
-    (!fits && encoding != "identity").then_some(encoding)
+    (!fits).then_some(encoding)
 }

@@ -89,6 +89,7 @@ impl Trial {
         match refusal {
             Refusal::UpstreamTimeout { .. } => self.verdict(Outcome::Timeout),
             Refusal::UpstreamCredentials { .. } => self.verdict(Outcome::Refused),
+            Refusal::Encoding { .. } => self.verdict(Outcome::Failed),
             Refusal::Upstream { .. } if begun => self.verdict(Outcome::Cut),
             Refusal::Upstream { .. } => self.verdict(Outcome::Unreachable),
             // Our own end, or the caller's: nothing is known of the provider.
