@@ -158,8 +158,13 @@ impl Flow {
                 self.longest_silence = self.longest_silence.max(now.duration_since(self.last_in));
                 self.last_in = now;
                 self.last_out = now;
+                // A body of known length ends with its last piece: nobody asks for another one.
+                let whole = source.is_end();
+                if whole {
+                    source.finish(cx);
+                }
                 self.take(piece);
-                Poll::Ready(Ok(()))
+                Poll::Ready(if whole { self.end() } else { Ok(()) })
             }
             Poll::Ready(Some(Err(broken))) => {
                 let cause = crate::upstream::exchange::chain(&broken);
@@ -210,11 +215,11 @@ impl Flow {
     fn landed(&mut self, flown: Flown) -> Result<(), Refusal> {
         self.call.record.queue = flown.queue;
         self.call.record.attempts = flown.attempts;
-        let Landed { head, at, pieces, rest, trial, .. } = flown.outcome?;
-        let trial = self.trial.insert(trial);
+        let Landed { head, at, pieces, rest, mut trial, .. } = flown.outcome?;
         self.call.record.first_byte = Some(at.duration_since(self.call.arrived));
         self.last_in = at;
         if head.status.is_success() && is_events(&head.headers) {
+            self.trial = Some(trial);
             self.source = rest.map_or(From::Over, |rest| From::Coming(Box::new(rest)));
             pieces.into_iter().for_each(|piece| self.take(piece));
             return if matches!(self.source, From::Over) { self.end() } else { Ok(()) };
@@ -222,6 +227,7 @@ impl Flow {
         let body: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         let mut watch = wire::relay::Watch::default();
         self.dialect.read_answer(&body, &mut watch);
+        // The verdict on the attempt is the answer's, not that of the stream which ends with it.
         trial.answered(head.status, true);
         let said = watch.error.as_deref().unwrap_or("no reason given").to_owned();
         Err(Refusal::Upstream { cause: format!("it answered {} ({said})", head.status.as_u16()) })
