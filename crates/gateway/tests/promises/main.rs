@@ -4,6 +4,7 @@ mod bad_input;
 mod deadlines;
 mod distinct;
 mod drain;
+mod faults;
 mod hangup;
 mod passthrough;
 mod refusals;

@@ -187,6 +187,12 @@ async fn an_opaque_body_passes_as_it_is_both_ways() {
     assert_eq!(reply.header("content-length"), "100000");
     assert_eq!(reply.header("x-sluicegate-cache"), "bypass");
     assert_eq!(body_of(&provider.received.lock()[0]), binary);
+    tokio::time::sleep(millis(1)).await;
+    assert_eq!(world.records.last().error, None);
+    assert_eq!(world.outcomes(), [("ok".to_owned(), 1)]);
+    // A whole answer frees its connection for the next call.
+    world.ask(request(Method::POST, "/v1/audio/speech", "{}")).await;
+    assert_eq!(world.dialled.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

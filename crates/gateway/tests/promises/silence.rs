@@ -43,6 +43,8 @@ async fn a_late_error_becomes_an_event() {
         text.contains("503") && text.contains("the model is asleep") && !text.contains("[DONE]"),
         "{text}"
     );
+    tokio::time::sleep(millis(1)).await;
+    assert_eq!(world.outcomes(), [("failed".to_owned(), 1)], "it answered, and nothing was cut");
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,13 +114,13 @@ impl Provider for Scripted {
 
 /// Waits until the other side has closed.
 async fn gone(io: &mut DuplexStream) -> bool {
-    matches!(io.read_u8().await, Err(_))
+    io.read_u8().await.is_err()
 }
 
 async fn read_request(io: &mut DuplexStream) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     loop {
-        let mut piece = [0; 16 * 1024];
+        let mut piece = vec![0; 16 * 1024];
         let size = io.read(&mut piece).await.ok().filter(|size| *size > 0)?;
         request.extend_from_slice(&piece[..size]);
         if let Some(end) = memchr::memmem::find(&request, b"\r\n\r\n") {
@@ -135,11 +135,15 @@ async fn read_request(io: &mut DuplexStream) -> Option<Vec<u8>> {
 }
 
 /// The way to one provider, whatever its address.
-struct Net(Arc<dyn Provider>);
+struct Net {
+    provider: Arc<dyn Provider>,
+    dialled: Arc<Mutex<Vec<String>>>,
+}
 
 impl Connect for Net {
-    fn connect<'a>(&'a self, _: &'a BaseUrl, _: bool) -> BoxFuture<'a, io::Result<Io>> {
-        Box::pin(async { Ok(Io::Other(Box::new(self.0.connect()?))) })
+    fn connect<'a>(&'a self, to: &'a BaseUrl, _: bool) -> BoxFuture<'a, io::Result<Io>> {
+        self.dialled.lock().push(to.authority().to_owned());
+        Box::pin(async { Ok(Io::Other(Box::new(self.provider.connect()?))) })
     }
 }
 
@@ -190,6 +194,25 @@ pub(crate) struct World {
     pub(crate) gate: Arc<Gateway>,
     pub(crate) records: Records,
     pub(crate) metrics: Arc<Metrics>,
+    /// The authority of every connection that the gate opened.
+    pub(crate) dialled: Arc<Mutex<Vec<String>>>,
+    lines: Lines,
+    page: Page,
+}
+
+/// What the log was written to.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(crate) const PROVIDERS: &str = r#"
@@ -246,6 +269,27 @@ impl World {
         self.client().await.send(request).await.whole().await
     }
 
+    /// How the attempts at the providers ended: outcome and number.
+    pub(crate) fn outcomes(&self) -> Vec<(String, u64)> {
+        let page = self.metrics.render().expect("text");
+        let attempts = page.lines().filter(|line| line.starts_with("sluicegate_upstream_attempts_total{"));
+        let mut outcomes: Vec<_> = attempts
+            .map(|line| {
+                let (labels, count) = line.rsplit_once(' ').expect("a value");
+                let outcome = labels.split("outcome=\"").nth(1).and_then(|label| label.split('"').next());
+                (outcome.expect("an outcome").to_owned(), count.parse().expect("a count"))
+            })
+            .collect();
+        outcomes.sort();
+        outcomes
+    }
+
+    /// The log up to now, as an operator reads it.
+    pub(crate) fn log(&self) -> String {
+        assert!(self.lines.flush(secs(10)), "the log is written");
+        String::from_utf8_lossy(&self.page.0.lock()).into_owned()
+    }
+
     /// Sends bytes as they are and returns all that comes back until the gate closes or `patience` is over.
     pub(crate) async fn exchange(&self, bytes: &[u8], patience: Duration) -> String {
         let mut io = self.raw();
@@ -262,12 +306,22 @@ impl Plan {
             if self.file.contains("[providers.") { self.file } else { format!("{}\n{PROVIDERS}", self.file) };
         let config: Config = config::parse_text(&text).expect("the test's configuration");
         let metrics = Arc::new(Metrics::default());
-        let sink = Sink::start(io::sink(), metrics.log_dropped()).expect("a thread");
+        let page = Page::default();
+        let sink = Sink::start(page.clone(), metrics.log_dropped()).expect("a thread");
         let records = Records::default();
         let lines = Lines::new(Format::Text, LevelFilter::INFO, sink);
-        let observer = Arc::new(Observer::new(metrics.clone(), lines, Arc::new(records.clone())));
-        let outside = world::World { connector: Arc::new(Net(self.provider)), ..world::World::real() };
-        World { gate: Gateway::new(Arc::new(config), outside, observer), records, metrics }
+        let observer = Arc::new(Observer::new(metrics.clone(), lines.clone(), Arc::new(records.clone())));
+        let dialled = Arc::default();
+        let net = Net { provider: self.provider, dialled: Arc::clone(&dialled) };
+        let outside = world::World { connector: Arc::new(net), ..world::World::real() };
+        World {
+            gate: Gateway::new(Arc::new(config), outside, observer),
+            records,
+            metrics,
+            dialled,
+            lines,
+            page,
+        }
     }
 }
 
@@ -392,13 +446,6 @@ pub(crate) fn message(prompt: &str, stream: bool) -> String {
         "messages": [{"role": "user", "content": prompt}]
     })
     .to_string()
-}
-
-/// A messages request with the headers that the protocol wants.
-pub(crate) fn message_request(body: String) -> Request<Full<Bytes>> {
-    let mut request = request(Method::POST, "/v1/messages", body);
-    request.headers_mut().insert("anthropic-version", http::HeaderValue::from_static("2023-06-01"));
-    request
 }
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
