@@ -16,5 +16,6 @@ pub mod refusal;
 pub mod run;
 mod stage;
 pub mod tasks;
+mod turn;
 pub mod upstream;
 pub mod world;

@@ -19,6 +19,8 @@ const RATIO: f64 = 1.15;
 const HALVE_EVERY: u64 = 2_000;
 /// Samples from which on the histogram is believed.
 const LEARNED: u64 = 50;
+/// Samples between two looks at the percentile that deadlines come from.
+const LOOK_EVERY: u64 = 16;
 /// Weight of a new sample: whole numbers that can be halved ten times before they vanish. The sum stays
 /// under 2 × 2,000 × 1,024, far from overflow.
 const WEIGHT: u32 = 1 << 10;
@@ -30,21 +32,33 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Timing {
     samples: AtomicU64,
+    /// Nanoseconds of the 99th percentile at the last look.
+    p99: AtomicU64,
     /// Bucket i holds what took at most `FIRST` × `RATIO`ⁱ, and more than the bucket before it.
     weights: [AtomicU32; BUCKETS],
 }
 
 impl Timing {
     pub fn new() -> Timing {
-        Timing { samples: AtomicU64::new(0), weights: [const { AtomicU32::new(0) }; BUCKETS] }
+        Timing {
+            samples: AtomicU64::new(0),
+            p99: AtomicU64::new(0),
+            weights: [const { AtomicU32::new(0) }; BUCKETS],
+        }
     }
 
     pub fn record(&self, took: Duration) {
         self.weights[bucket(took)].fetch_add(WEIGHT, Relaxed);
         // Every count is handed out once, so exactly one thread halves.
         let before = self.samples.fetch_add(1, Relaxed);
-        if (before + 1).is_multiple_of(HALVE_EVERY) {
+        let samples = before + 1;
+        if samples.is_multiple_of(HALVE_EVERY) {
             self.halve();
+        }
+        if (samples == LEARNED || samples.is_multiple_of(LOOK_EVERY))
+            && let Some(p99) = self.quantile(0.99)
+        {
+            self.p99.store(p99.as_nanos() as u64, Relaxed);
         }
     }
 
@@ -66,7 +80,10 @@ impl Timing {
     /// How long to wait for the next one: three times the 99th percentile, at least `floor`, at most ten
     /// minutes (or the floor, where that is longer); `unlearned` until there are enough samples.
     pub fn deadline(&self, floor: Duration, unlearned: Duration) -> Duration {
-        self.quantile(0.99).map_or(unlearned, |p99| (p99 * 3).min(LONGEST).max(floor))
+        match self.p99.load(Relaxed) {
+            0 => unlearned,
+            p99 => (Duration::from_nanos(p99) * 3).min(LONGEST).max(floor),
+        }
     }
 
     fn halve(&self) {

@@ -23,12 +23,12 @@ use wire::dialect::Shape;
 use super::door::{Door, Watch};
 use super::life::Step;
 use super::reply::ReplyBody;
-use super::turn::Turns;
 use crate::answer::after_panic;
 use crate::gateway::Gateway;
 use crate::pipeline;
 use crate::stage::up::ANTHROPIC_VERSION;
 use crate::tasks::Tasks;
+use crate::turn::Turns;
 
 /// Connections that the kernel may hold while we are busy.
 const BACKLOG: u32 = 4096;
@@ -94,8 +94,9 @@ where
 
 fn server(tasks: &Tasks) -> auto::Builder<Tasks> {
     let mut server = auto::Builder::new(tasks.clone());
-    // The door bounds the head in time; the library's own timer would cost one re-arming per request.
-    server.http1().max_headers(256).header_read_timeout(None);
+    // The door bounds the head in time; the library's own timer would cost one re-arming per request. Answers
+    // and events are small: one copy into one buffer is cheaper than a vectored write.
+    server.http1().max_headers(256).header_read_timeout(None).writev(false);
     server
         .http2()
         .timer(TokioTimer::new())

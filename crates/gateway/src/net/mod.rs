@@ -6,4 +6,3 @@ mod head_scan;
 pub mod life;
 pub mod listen;
 pub(crate) mod reply;
-mod turn;

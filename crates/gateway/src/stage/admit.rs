@@ -18,6 +18,10 @@ pub(crate) fn admit(config: &Config, head: &Parts) -> Result<Option<HeaderValue>
     {
         return Err(foreign("Origin", origin));
     }
+    if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
+        let message = "the header host is given more than once".to_owned();
+        return Err(Refusal::Malformed { message, param: Some("host".to_owned()) });
+    }
     for host in named_hosts(head) {
         let name = host_name(host);
         if !is_loopback(name) && !config.hosts.iter().any(|known| known.eq_ignore_ascii_case(name)) {

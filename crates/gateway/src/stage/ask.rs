@@ -73,7 +73,7 @@ impl Ask {
     ) -> (Upload, bool) {
         match self {
             Ask::Opaque { body: None, .. } => (Upload::empty(), false),
-            Ask::Opaque { body: Some(body), limit } => (Upload::Stream { body, left: limit as u64 }, false),
+            Ask::Opaque { body: Some(body), limit } => (Upload::passing(body, limit), false),
             Ask::Json { body, peek } => {
                 let mut edits = Edits::default();
                 if let Some(model) = model {
@@ -83,7 +83,7 @@ impl Ask {
                     && provider.config.kind.ask_usage
                     && peek.streams()
                     && dialect.ask_usage(&peek, &mut edits);
-                (Upload::Slices(edits.apply(&body)), strip)
+                (Upload::Slices(Box::new(edits.apply(&body))), strip)
             }
         }
     }

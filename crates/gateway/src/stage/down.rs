@@ -19,6 +19,8 @@ const CACHE: HeaderName = HeaderName::from_static("x-sluicegate-cache");
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const PROVIDER: HeaderName = HeaderName::from_static("x-sluicegate-provider");
 const MODEL: HeaderName = HeaderName::from_static("x-sluicegate-model");
+/// A longer name is not told: clients bound an answer's head, and the provider's own error is what counts.
+const LONGEST_MODEL: usize = 256;
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -50,7 +52,7 @@ pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider
     headers.insert(CACHE, HeaderValue::from_static(cache));
     headers.append(CACHE_STATUS, HeaderValue::from_static(status));
     headers.insert(PROVIDER, provider.name_value.clone());
-    if let Some(model) = &call.record.model {
+    if let Some(model) = call.record.model.as_ref().filter(|model| model.len() <= LONGEST_MODEL) {
         headers.insert(MODEL, text_value(model));
     }
     headers.insert(ATTEMPTS, HeaderValue::from(call.record.attempts));

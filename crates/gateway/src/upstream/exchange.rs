@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use guard::alarm::Alarm;
 use guard::lanes::Permit;
-use http::{Request, Response, response};
+use http::{Request, Response, StatusCode, response};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
@@ -18,6 +18,7 @@ use super::Upload;
 use super::connect::{Connect, Io};
 use super::h2::{H2Place, H2Pool};
 use super::pool::{Link, Pool};
+use super::upload::Turn;
 use crate::refusal::{Refusal, Wait};
 use crate::tasks::Tasks;
 use wire::base::BaseUrl;
@@ -139,6 +140,7 @@ impl Route {
             };
             match ask(&mut link, request, sent, patience).await {
                 Ok(response) => {
+                    refuse_switch(&response)?;
                     let (head, incoming) = response.into_parts();
                     let carrier = Carrier::H1 { link: Some(link), pool: self.pool.clone() };
                     let body = Source { incoming, carrier, permit: Some(permit) };
@@ -164,8 +166,17 @@ impl Route {
         let open = async { self.open(patience, true).await.map_err(Opening) };
         let mut sender = place.sender(&self.tasks, open).await.map_err(|failed| failed.0)?;
         let sent = Instant::now();
-        let due = (sent + patience.first_byte).min(patience.end());
-        match timeout_at(due, sender.send_request(request)).await {
+        let turn = request.body().turn();
+        let mut answer = pin!(sender.send_request(request));
+        let outcome = loop {
+            let due = due(turn.as_ref(), sent, patience);
+            match timeout_at(due, &mut answer).await {
+                // While a body passes, the deadline moves with it.
+                Err(_) if due < self::due(turn.as_ref(), sent, patience) => {}
+                outcome => break outcome,
+            }
+        };
+        match outcome {
             Ok(Ok(response)) => {
                 let (head, incoming) = response.into_parts();
                 let carrier = Carrier::H2 { alarm: Alarm::new(), _place: place };
@@ -175,11 +186,8 @@ impl Route {
                     at: Instant::now(),
                 })
             }
-            Ok(Err(broken)) => Err(broke(broken)),
-            Err(_) => {
-                let now = Instant::now();
-                Err(patience.over(Wait::FirstByte, now, now.duration_since(sent)))
-            }
+            Ok(Err(broken)) => Err(broke_off(turn.as_ref(), broken)),
+            Err(_) => Err(over(turn.as_ref(), sent, patience)),
         }
     }
 
@@ -219,61 +227,91 @@ async fn ask(
     sent: Instant,
     patience: &Patience,
 ) -> Result<Response<Incoming>, Failed> {
-    link.alarm.set((sent + patience.first_byte).min(patience.end()));
-    let mut answer = pin!(link.sender.try_send_request(request));
-    let outcome = poll_fn(|cx| {
+    let turn = request.body().turn();
+    let Link { sender, line, turns, alarm, .. } = link;
+    alarm.set(due(turn.as_ref(), sent, patience));
+    let mut answer = pin!(sender.try_send_request(request));
+    let mut step = |cx: &mut Context<'_>| {
         // The connection first: on the way out it takes the request, on the way back it brings the head.
-        let open = link.drive(cx);
+        let open = line.drive(cx);
         if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
             return Poll::Ready(Some(outcome));
         }
         debug_assert!(open, "a connection that ends answers the request it holds");
-        link.alarm.poll_ring(cx).map(|()| None)
-    })
-    .await;
+        loop {
+            ready!(alarm.poll_ring(cx));
+            // While a body passes, the deadline moves with it.
+            let due = due(turn.as_ref(), sent, patience);
+            if due <= Instant::now() {
+                return Poll::Ready(None);
+            }
+            alarm.set(due);
+        }
+    };
+    let outcome = poll_fn(|cx| turns.poll(cx, &mut step)).await;
     match outcome {
         Some(Ok(response)) => Ok(response),
         Some(Err(mut failed)) => Err(match failed.take_message() {
             Some(unsent) => Failed::Unsent(Box::new(unsent)),
-            None => Failed::Broke(broke(failed.into_error())),
+            None => Failed::Broke(broke_off(turn.as_ref(), failed.into_error())),
         }),
-        None => {
-            let now = Instant::now();
-            Err(Failed::Broke(patience.over(Wait::FirstByte, now, now.duration_since(sent))))
-        }
+        None => Err(Failed::Broke(over(turn.as_ref(), sent, patience))),
     }
+}
+
+/// Until when to wait for the head of an answer.
+fn due(turn: Option<&Turn>, sent: Instant, patience: &Patience) -> Instant {
+    match turn {
+        None => (sent + patience.first_byte).min(patience.end()),
+        Some(turn) => turn.due(sent, patience),
+    }
+}
+
+/// What to say when that is over.
+fn over(turn: Option<&Turn>, sent: Instant, patience: &Patience) -> Refusal {
+    let now = Instant::now();
+    match turn {
+        None => patience.over(Wait::FirstByte, now, now.duration_since(sent)),
+        Some(turn) => turn.over(sent, now, patience),
+    }
+}
+
+/// Why an exchange broke: the provider's connection, unless it was the caller's body.
+fn broke_off(turn: Option<&Turn>, broken: hyper::Error) -> Refusal {
+    turn.and_then(Turn::fault).unwrap_or_else(|| broke(broken))
+}
+
+/// A provider may say that it goes on to another protocol only to who has asked for that.
+fn refuse_switch(response: &Response<Incoming>) -> Result<(), Refusal> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Refusal::Upstream { cause: "it switched protocols unasked (status 101)".to_owned() });
+    }
+    Ok(())
 }
 
 impl Source {
     /// The next bytes, in the pieces in which they came; `None` after a whole body.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
-        loop {
-            let frame = match Pin::new(&mut self.incoming).poll_frame(cx) {
-                Poll::Pending => {
-                    if let Carrier::H1 { link: Some(link), .. } = &mut self.carrier {
-                        link.drive(cx);
+        let polled = match &mut self.carrier {
+            Carrier::H1 { link: Some(link), .. } => {
+                let Link { line, turns, .. } = &mut **link;
+                turns.poll(cx, |cx| match next_data(&mut self.incoming, cx) {
+                    Poll::Pending => {
+                        line.drive(cx);
+                        next_data(&mut self.incoming, cx)
                     }
-                    ready!(Pin::new(&mut self.incoming).poll_frame(cx))
-                }
-                Poll::Ready(frame) => frame,
-            };
-            return Poll::Ready(match frame {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if data.is_empty() => continue,
-                    Ok(data) => Some(Ok(data)),
-                    // Trailers: the answer's body is over, and none of the protocols uses them.
-                    Err(_) => continue,
-                },
-                Some(Err(broken)) => {
-                    self.release();
-                    Some(Err(broken))
-                }
-                None => {
-                    self.finish(cx);
-                    None
-                }
-            });
+                    ready => ready,
+                })
+            }
+            _ => next_data(&mut self.incoming, cx),
+        };
+        let data = ready!(polled);
+        match &data {
+            Some(Ok(_)) => {}
+            Some(Err(_)) => self.release(),
+            None => self.finish(cx),
         }
+        Poll::Ready(data)
     }
 
     /// Whether nothing more will come.
@@ -295,7 +333,13 @@ impl Source {
 
     /// Ready when the set instant has passed.
     pub fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.alarm().map_or(Poll::Pending, |alarm| alarm.poll_ring(cx))
+        match &mut self.carrier {
+            Carrier::H1 { link, .. } => link.as_mut().map_or(Poll::Pending, |link| {
+                let Link { turns, alarm, .. } = &mut **link;
+                turns.poll(cx, |cx| alarm.poll_ring(cx))
+            }),
+            Carrier::H2 { alarm, .. } => alarm.poll_ring(cx),
+        }
     }
 
     /// A body that was read to its end: the connection can carry the next call.
@@ -320,6 +364,20 @@ impl Source {
         match &mut self.carrier {
             Carrier::H1 { link, .. } => link.as_mut().map(|link| &mut link.alarm),
             Carrier::H2 { alarm, .. } => Some(alarm),
+        }
+    }
+}
+
+/// The next bytes of a body. Empty pieces say nothing, and none of the protocols uses trailers.
+fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+    loop {
+        match ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                _ => {}
+            },
+            Some(Err(broken)) => return Poll::Ready(Some(Err(broken))),
+            None => return Poll::Ready(None),
         }
     }
 }

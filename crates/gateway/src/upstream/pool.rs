@@ -5,7 +5,7 @@
 //! is dropped by `sweep`.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use guard::alarm::Alarm;
@@ -16,6 +16,8 @@ use tokio::time::Instant;
 
 use super::Upload;
 use super::connect::Io;
+use super::last_words::LastWords;
+use crate::turn::Turns;
 
 /// How long a connection may rest; below what providers commonly allow, so that they seldom close first.
 const REST: Duration = Duration::from_secs(50);
@@ -23,8 +25,8 @@ const REST: Duration = Duration::from_secs(50);
 /// One HTTP/1.1 connection and the timer of the call that uses it.
 pub struct Link {
     pub(super) sender: http1::SendRequest<Upload>,
-    conn: http1::Connection<TokioIo<Io>, Upload>,
-    closed: Option<String>,
+    pub(super) line: Line,
+    pub(super) turns: Turns,
     /// Rings at the nearest deadline of the call in progress.
     pub alarm: Alarm,
     /// Has carried a call before: if it dies before a byte of the next one was written, that says nothing
@@ -33,36 +35,40 @@ pub struct Link {
     rests_since: Instant,
 }
 
+/// The connection itself, which moves only while it is driven.
+pub(super) struct Line {
+    conn: http1::Connection<TokioIo<LastWords>, Upload>,
+    closed: bool,
+}
+
+impl Line {
+    /// Drives the connection as far as it goes. Returns whether it is still open.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) -> bool {
+        self.closed = self.closed || Pin::new(&mut self.conn).poll(cx).is_ready();
+        !self.closed
+    }
+}
+
 impl Link {
     /// Takes over a fresh connection.
     pub async fn open(io: Io) -> hyper::Result<Box<Link>> {
         let (sender, conn) = http1::Builder::new()
             .max_headers(256)
             .max_header_size(64 * 1024)
-            .handshake(TokioIo::new(io))
+            .handshake(TokioIo::new(LastWords::new(io)))
             .await?;
         Ok(Box::new(Link {
             sender,
-            conn,
-            closed: None,
+            line: Line { conn, closed: false },
+            turns: Turns::default(),
             alarm: Alarm::new(),
             reused: false,
             rests_since: Instant::now(),
         }))
     }
 
-    /// Drives the connection as far as it goes. Returns whether it is still open.
-    pub(super) fn drive(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.closed.is_none()
-            && let Poll::Ready(end) = Pin::new(&mut self.conn).poll(cx)
-        {
-            self.closed = Some(end.err().map_or_else(|| "closed".to_owned(), |broken| broken.to_string()));
-        }
-        self.closed.is_none()
-    }
-
     fn is_fit(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop())) && self.sender.is_ready()
+        self.line.drive(&mut Context::from_waker(Waker::noop())) && self.sender.is_ready()
     }
 }
 
@@ -86,7 +92,7 @@ impl Pool {
 
     /// Gives a connection back after a whole answer; one that can't take another call is closed.
     pub fn put(&self, mut link: Box<Link>, cx: &mut Context<'_>) {
-        if link.drive(cx) && link.sender.is_ready() {
+        if link.line.drive(cx) && link.sender.is_ready() {
             link.rests_since = Instant::now();
             self.resting.lock().push(link);
         }

@@ -8,6 +8,7 @@ mod bounds;
 mod child;
 mod client;
 mod drain;
+mod early;
 mod h2c;
 mod hangup;
 mod passing;

@@ -24,25 +24,29 @@ struct Front {
 impl Front {
     /// `alpn` is what the server offers.
     async fn before(mock: &Mock, alpn: &'static [u8]) -> Front {
-        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        let mut authority = CertificateParams::new(Vec::new()).expect("no names");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().expect("a key"))
+            .expect("a certificate");
+        let key = KeyPair::generate().expect("a key");
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let own = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+        let own = CertificateParams::new(names)
+            .expect("two names")
+            .signed_by(&key, &authority)
+            .expect("a certificate");
 
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .unwrap()
+            .expect("versions")
             .with_no_client_auth()
             .with_single_cert(vec![own.der().clone()], key)
-            .unwrap();
+            .expect("its own key");
         config.alpn_protocols = vec![alpn.to_vec()];
 
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let at = listener.local_addr().expect("an address");
         let mut tasks = JoinSet::new();
         tasks.spawn(relay(listener, TlsAcceptor::from(Arc::new(config)), mock.at));
         Front { at, authority: authority.pem(), _tasks: tasks }
@@ -70,12 +74,12 @@ async fn gate(at: SocketAddr, extra: &str, authority: Option<&str>) -> Gate {
         "[providers.openai]\nbase_url = \"https://localhost:{port}/v1\"\n{extra}\n\
          [providers.anthropic]\nbase_url = \"https://127.0.0.1:{port}\"\n{extra}\n"
     );
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("authority.pem");
-    let path = path.to_str().unwrap();
+    let path = path.to_str().expect("a plain name");
     let environment: &[(&str, &str)] = match authority {
         Some(pem) => {
-            std::fs::write(path, pem).unwrap();
+            std::fs::write(path, pem).expect("a file");
             &[("SSL_CERT_FILE", path)]
         }
         None => &[],

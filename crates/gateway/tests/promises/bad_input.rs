@@ -77,6 +77,7 @@ async fn heads_that_can_be_read_in_two_ways() {
         format!(" Content-Length: {length}\r\n"),
         format!("Content-Length : {length}\r\n"),
         "X: a\0b\r\n".to_owned(),
+        format!("Content-Length: {length}\r\nHost: localhost\r\n"),
     ] {
         let bytes = format!("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n{head}\r\n{body}");
         let answer = world.exchange(bytes.as_bytes(), secs(20)).await;

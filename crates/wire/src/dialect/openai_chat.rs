@@ -11,7 +11,7 @@ use super::complaint::complaint;
 use super::reading::{
     Key, Raw, State, could_be_object, could_be_torn_object, elements, is_object, key, part, text, whole,
 };
-use super::usage::openai as usage_of;
+use super::usage::{openai as usage_of, openai_counts};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
 use crate::peek::Peek;
@@ -217,14 +217,14 @@ fn is_usual(body: &[u8]) -> bool {
 }
 
 fn note_usual(body: &[u8], watch: &mut Watch) {
-    if let Some(model) = text(MODEL.first(body)) {
-        watch.set_model(&model);
+    if let Some(model) = MODEL.first_name(body) {
+        watch.set_model(model);
     }
-    if let Some(finish) = text(FINISH.last(body)) {
-        watch.set_finish(&finish);
+    if let Some(finish) = FINISH.last_name(body) {
+        watch.set_finish(finish);
+        watch.content = true;
     }
-    if let Some(usage) = usage_of(USAGE.last(body)) {
+    if let Some(usage) = USAGE.last_object(body).and_then(openai_counts) {
         watch.book(usage);
     }
-    watch.content = watch.finish.is_some();
 }

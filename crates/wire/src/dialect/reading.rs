@@ -141,6 +141,21 @@ impl Key {
         })
     }
 
+    /// The last string under the key, as it stands between its quotes, where it has no escapes.
+    pub(super) fn last_name<'a>(&self, text: &'a [u8]) -> Option<&'a str> {
+        self.0.find_iter(text).filter_map(|at| name(value(&text[at + self.0.needle().len()..])?)).last()
+    }
+
+    /// The first such string.
+    pub(super) fn first_name<'a>(&self, text: &'a [u8]) -> Option<&'a str> {
+        self.0.find_iter(text).find_map(|at| name(value(&text[at + self.0.needle().len()..])?))
+    }
+
+    /// The last object under the key, by its braces: for objects of counts, in whose strings nobody expects any.
+    pub(super) fn last_object<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        self.0.find_iter(text).filter_map(|at| braced(value(&text[at + self.0.needle().len()..])?)).last()
+    }
+
     /// The first value of the key, where it is a plain number.
     #[inline]
     pub(super) fn number(&self, text: &[u8]) -> Option<u64> {
@@ -149,6 +164,30 @@ impl Key {
         let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
         value.first()?.is_ascii_digit().then_some(number)
     }
+}
+
+/// A string without escapes that is not empty, from the text that begins with it.
+fn name(text: &[u8]) -> Option<&str> {
+    let text = text.strip_prefix(b"\"")?;
+    let plain = &text[..memchr::memchr2(b'"', b'\\', text)?];
+    let ends = text[plain.len()] == b'"' && !plain.is_empty();
+    std::str::from_utf8(plain).ok().filter(|_| ends)
+}
+
+/// An object with all that is nested in it, from the text that begins with it.
+fn braced(text: &[u8]) -> Option<&[u8]> {
+    let mut depth = 0_usize;
+    for at in memchr::memchr2_iter(b'{', b'}', text) {
+        if text[at] == b'{' {
+            depth += 1;
+        } else {
+            depth = depth.checked_sub(1)?;
+            if depth == 0 {
+                return text.starts_with(b"{").then(|| &text[..=at]);
+            }
+        }
+    }
+    None
 }
 
 /// What follows a key: the text from the first byte of its value on. None where no colon follows.
@@ -191,6 +230,19 @@ mod tests {
         let torn = br#"torn":1,"usage":{"a":1},"tools":[{"usage":null}],"usage":{"a":2},"usage":{"a"#;
         assert_eq!(USAGE.last(torn).unwrap().get(), r#"{"a":2}"#);
         assert_eq!(USAGE.first(torn).unwrap().get(), r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn names_and_objects_are_read_without_parsing() {
+        static MODEL: Key = key!("\"model\"");
+        let text = br#"{"model" : "m-1","x":{"model":"m\u002d2"},"usage":{"a":{"b":1}},"y":{"usage":null}}"#;
+        assert_eq!(MODEL.first_name(text), Some("m-1"));
+        assert_eq!(MODEL.last_name(text), Some("m-1"));
+        assert_eq!(USAGE.last_object(text), Some(&br#"{"a":{"b":1}}"#[..]));
+        assert_eq!(USAGE.last_object(br#"{"usage":{"a":1"#), None);
+        assert_eq!(USAGE.last_object(br#"{"usage":[{"a":1}]}"#), None);
+        assert_eq!(MODEL.first_name(br#"{"model":""}"#), None);
+        assert_eq!(MODEL.first_name(br#"{"model":7}"#), None);
     }
 
     #[test]

@@ -36,6 +36,10 @@ pub enum Routed<'a> {
 /// Finds the protocol of a request. `anthropic` says whether it bears `anthropic-version`: of what both vendors
 /// have, such a client means Anthropic's.
 pub fn route<'a>(method: &Method, path: &'a str, anthropic: bool) -> Routed<'a> {
+    // What nearly everybody asks for is spelled as it must be.
+    if let Some(op) = path.strip_prefix("/v1").filter(|op| is_endpoint(op)) {
+        return Routed::Found(Route { dialect: dialect(method, op, anthropic), op, to: None });
+    }
     if !is_canonical(path) {
         return Routed::Unknown;
     }

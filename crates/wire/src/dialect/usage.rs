@@ -26,9 +26,11 @@ static TOTAL: [Key; 1] = [key!("\"total_tokens\"")];
 /// A usage object of a protocol of OpenAI's.
 pub(super) fn openai(raw: Raw<'_>) -> Option<Usage> {
     let text = raw?.get().as_bytes();
-    if !text.starts_with(b"{") {
-        return None;
-    }
+    text.starts_with(b"{").then(|| openai_counts(text))?
+}
+
+/// The same, of the object's text.
+pub(super) fn openai_counts(text: &[u8]) -> Option<Usage> {
     let count = |names: &[Key]| names.iter().find_map(|name| name.number(text));
     let (input, output) = (count(&INPUT), count(&OUTPUT));
     if input.is_none() && output.is_none() {

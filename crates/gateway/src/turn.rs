@@ -1,21 +1,23 @@
-//! Polling a connection until it has nothing more to do, in one turn of its task.
+//! Polling until nothing more is to be done, in one turn of the task.
 //!
 //! A connection, the call that it serves and the connection to the provider all live in one task and wake each
 //! other through channels. The runtime would put the task at the end of its queue for every such wake-up, and
-//! rouse another thread to take it. Here a wake-up that arrives while the task is being polled makes it poll
-//! once more at once; one that arrives between polls goes to the runtime as always.
+//! rouse another thread to take it. Here a wake-up that arrives while something is being polled polls it once
+//! more at once; one that arrives between polls goes on to the task as always.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
 
 const RESTING: u8 = 0;
 const POLLING: u8 = 1;
 const AGAIN: u8 = 2;
-/// Polls in one turn, so that a busy connection can't keep the others waiting.
+/// Polls in one turn, so that something busy can't keep the others waiting.
 const MOST: usize = 16;
 
-/// The turns of one task. It must always be polled by the same task.
+/// The turns of one thing that is polled.
 pub(crate) struct Turns {
     bell: Arc<Bell>,
     waker: Waker,
@@ -24,7 +26,7 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Bell {
     state: AtomicU8,
-    task: OnceLock<Waker>,
+    outer: AtomicWaker,
 }
 
 impl Wake for Bell {
@@ -34,10 +36,8 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let noted = self.state.compare_exchange(POLLING, AGAIN, Ordering::AcqRel, Ordering::Acquire);
-        if noted == Err(RESTING)
-            && let Some(task) = self.task.get()
-        {
-            task.wake_by_ref();
+        if noted == Err(RESTING) {
+            self.outer.wake();
         }
     }
 }
@@ -56,12 +56,13 @@ impl Turns {
         cx: &Context<'_>,
         mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let task = self.bell.task.get_or_init(|| cx.waker().clone());
-        debug_assert!(task.will_wake(cx.waker()), "one task polls a connection");
         let state = &self.bell.state;
+        self.bell.outer.register(cx.waker());
         for _ in 0..MOST {
             state.store(POLLING, Ordering::Release);
             if let Poll::Ready(done) = step(&mut Context::from_waker(&self.waker)) {
+                // Whoever is ready is polled again when more is wanted.
+                state.store(RESTING, Ordering::Release);
                 return Poll::Ready(done);
             }
             if state.compare_exchange(POLLING, RESTING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -107,15 +108,16 @@ mod tests {
         assert!(pending.is_pending());
         assert_eq!((polls, counted.0.load(Ordering::Relaxed)), (2, 0));
         inner.unwrap().wake();
-        assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+        assert_eq!(counted.0.load(Ordering::Relaxed), 1, "between polls the task is woken");
     }
 
     #[test]
     fn a_turn_ends_however_busy_the_connection_is() {
         let counted = Arc::new(Counted::default());
         let outer = Waker::from(counted.clone());
+        let turns = Turns::default();
         let mut polls = 0;
-        let pending = Turns::default().poll(&Context::from_waker(&outer), |cx| {
+        let pending = turns.poll(&Context::from_waker(&outer), |cx| {
             polls += 1;
             cx.waker().wake_by_ref();
             Poll::<()>::Pending

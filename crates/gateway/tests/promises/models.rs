@@ -1,0 +1,111 @@
+//! `GET /v1/models` lists what can be asked for, in the shape of who asks, and every name in it works.
+
+use http::{HeaderValue, Method, Request};
+use http_body_util::Full;
+use serde_json::Value;
+
+use crate::world::*;
+
+const ALIASES: &str = r#"
+[providers.openai]
+base_url = "http://127.0.0.1:1/v1"
+[providers.anthropic]
+base_url = "http://127.0.0.1:2"
+[providers.local]
+kind = "llamacpp"
+base_url = "http://127.0.0.1:3"
+[[models]]
+name = "fast"
+targets = [{ provider = "openai", model = "gpt-4o-mini" }]
+"#;
+
+fn get(path: &str, anthropic: bool) -> Request<Full<bytes::Bytes>> {
+    let mut request = request(Method::GET, path, "");
+    if anthropic {
+        request.headers_mut().insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    }
+    request
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let entries = list["data"].as_array().expect("a list");
+    entries.iter().map(|entry| entry["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_providers_the_union_and_the_aliases() {
+    let (world, _mock) = World::with(ALIASES, mock());
+    let reply = world.ask(get("/v1/models", false)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let list = reply.json();
+    assert_eq!(list["object"], "list");
+    let ids = ids(&list);
+    assert!(ids.iter().any(|id| id == "fast"), "{ids:?}");
+    assert!(ids.iter().any(|id| id.starts_with("gpt-")), "the default's own names: {ids:?}");
+    assert!(ids.iter().any(|id| id.starts_with("anthropic/claude-")), "{ids:?}");
+    assert!(ids.iter().any(|id| id.starts_with("local/")), "{ids:?}");
+    let entry = list["data"].as_array().unwrap().iter().find(|entry| entry["id"] == "fast").unwrap();
+    assert_eq!(entry["object"], "model");
+    // Each name can be asked for, in the protocol of its provider.
+    for id in ids.iter().filter(|id| !id.starts_with("anthropic/") && !id.contains("embedding")).take(3) {
+        let body = serde_json::json!({"model": id, "messages": [{"role": "user", "content": "hi"}]});
+        let reply = world.post("/v1/chat/completions", body.to_string()).await;
+        assert_eq!(reply.status, 200, "{id}: {}", reply.text());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_anthropic_client_gets_its_own_shape() {
+    let (world, _mock) = World::with(ALIASES, mock());
+    let list = world.ask(get("/v1/models", true)).await.json();
+    assert_eq!(list["has_more"], false);
+    let ids = ids(&list);
+    assert_eq!(list["first_id"], ids[0].as_str());
+    assert_eq!(list["last_id"], ids[ids.len() - 1].as_str());
+    assert!(ids.iter().any(|id| id == "fast"), "{ids:?}");
+    assert!(ids.iter().any(|id| id.starts_with("claude-")), "{ids:?}");
+    assert!(ids.iter().any(|id| id.starts_with("openai/gpt-")), "{ids:?}");
+    let types: Vec<_> = list["data"].as_array().unwrap().iter().map(|entry| &entry["type"]).collect();
+    assert!(types.iter().all(|kind| *kind == "model"), "{types:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_is_kept_for_five_minutes() {
+    let (world, mock) = World::with(ALIASES, mock());
+    let first = world.ask(get("/v1/models", false)).await;
+    let asked = mock.stats().arrived;
+    assert_eq!(asked, 3);
+    tokio::time::sleep(secs(290)).await;
+    assert_eq!(world.ask(get("/v1/models", false)).await.body, first.body);
+    assert_eq!(mock.stats().arrived, asked);
+    tokio::time::sleep(secs(20)).await;
+    world.ask(get("/v1/models", false)).await;
+    assert_eq!(mock.stats().arrived, 2 * asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_one_provider_its_own_answer() {
+    let settings = "[providers.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\n";
+    let (world, mock) = World::with(settings, mock());
+    let through = world.ask(get("/v1/models", false)).await;
+    let seen = mock.requests(1);
+    assert_eq!((through.status.as_u16(), seen[0].path.as_str()), (200, "/v1/models"));
+    assert_eq!(through.header("x-sluicegate-provider"), "openai");
+    assert!(ids(&through.json()).iter().all(|id| !id.contains('/')));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_one_by_alias_prefix_and_name() {
+    let (world, mock) = World::with(ALIASES, mock());
+    let alias = world.ask(get("/v1/models/fast", false)).await;
+    assert_eq!((alias.status.as_u16(), alias.json()["id"].as_str()), (200, Some("fast")));
+    assert_eq!(mock.stats().arrived, 0);
+    for (path, seen) in [
+        ("/v1/models/gpt-4o-mini", "/v1/models/gpt-4o-mini"),
+        ("/v1/models/openai/gpt-4o-mini", "/v1/models/gpt-4o-mini"),
+    ] {
+        let reply = world.ask(get(path, false)).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(mock.requests(1)[0].path, seen);
+    }
+}
