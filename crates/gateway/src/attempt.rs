@@ -180,7 +180,11 @@ async fn land(
     } else if is_json(&landed.head) {
         hold(&mut landed, body, patience).await
     } else if body.is_end() && !is_events(&landed.head.headers) {
-        poll_fn(|cx| Poll::Ready(body.finish(cx))).await;
+        poll_fn(|cx| {
+            body.finish(cx);
+            Poll::Ready(())
+        })
+        .await;
         Ok(())
     } else {
         landed.rest = Some(body);

@@ -16,6 +16,9 @@ const SDK_READ_TIMEOUT: HeaderName = HeaderName::from_static("x-stainless-read-t
 /// Most tags that are kept of a call.
 const MOST_TAGS: usize = 16;
 
+/// A caller's own label for a call: key and value.
+type Tag = (Box<str>, Box<str>);
+
 /// The asks of one call.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wishes {
@@ -26,7 +29,7 @@ pub(crate) struct Wishes {
     /// For the first byte and between bytes.
     pub(crate) read_timeout: Option<Duration>,
     pub(crate) priority: Option<Priority>,
-    pub(crate) tags: Vec<(Box<str>, Box<str>)>,
+    pub(crate) tags: Vec<Tag>,
     pub(crate) cache: CacheWish,
 }
 
@@ -91,7 +94,7 @@ fn priority(value: &HeaderValue) -> Result<Priority, Refusal> {
     }
 }
 
-fn tags(value: &HeaderValue) -> Result<Vec<(Box<str>, Box<str>)>, Refusal> {
+fn tags(value: &HeaderValue) -> Result<Vec<Tag>, Refusal> {
     let text = value.to_str().map_err(|_| bad(&TAGS, "takes printable characters"))?;
     let pairs: Option<Vec<_>> = text
         .split(',')

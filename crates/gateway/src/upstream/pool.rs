@@ -75,6 +75,7 @@ impl Link {
 /// The resting connections of one account.
 #[derive(Default)]
 pub struct Pool {
+    #[expect(clippy::vec_box, reason = "a connection is moved from call to call by its pointer")]
     resting: Mutex<Vec<Box<Link>>>,
 }
 

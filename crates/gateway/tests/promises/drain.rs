@@ -42,30 +42,28 @@ async fn what_is_left_gets_a_readable_end() {
     ];
     let provider = Arc::new(Scripted::new(steps));
     let world = Arc::new(World::around("", provider.clone()));
-    let running = {
-        let world = world.clone();
-        tokio::spawn(async move { world.post("/v1/chat/completions", chat_stream("x")).await })
-    };
+    let mut running = tokio::task::JoinSet::new();
+    let calls = world.clone();
+    running.spawn(async move { calls.post("/v1/chat/completions", chat_stream("x")).await });
     let (hanging, _mock) = World::before(mock_that("hang!"));
     let hanging = Arc::new(hanging);
-    let waiting = {
-        let hanging = hanging.clone();
-        tokio::spawn(async move { hanging.post("/v1/chat/completions", chat("x")).await })
-    };
+    let mut waiting = tokio::task::JoinSet::new();
+    let calls = hanging.clone();
+    waiting.spawn(async move { calls.post("/v1/chat/completions", chat("x")).await });
     tokio::time::sleep(secs(1)).await;
     for world in [&world, &hanging] {
         world.gate.life.advance(Step::Draining);
         world.gate.life.advance(Step::Cut);
         world.gate.life.empty().await;
     }
-    let stream = running.await.unwrap();
+    let stream = running.join_all().await.remove(0);
     assert!(!stream.broken);
     assert!(
         stream.text().contains("shutting_down") && !stream.text().contains("[DONE]"),
         "{}",
         stream.text()
     );
-    let plain = waiting.await.unwrap();
+    let plain = waiting.join_all().await.remove(0);
     assert_eq!(plain.status, 503);
     assert_eq!(plain.header("x-sluicegate-reason"), "drain_over");
     assert_eq!(*provider.hang_ups.lock(), 1);
