@@ -5,6 +5,7 @@
 //!
 //! The stages between two waits are plain functions: what they need does not swell the future of every call.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tokio::time::timeout;
-use wire::dialect::{Dialect, Routed, Shape, route};
+use wire::dialect::{Dialect, Routed, Shape, plain_id, route};
 use wire::provider::{ClientCredential, take_credentials};
 
 use crate::answer::{Aloft, deliver, json_headers, local, open_silent, refuse};
@@ -62,12 +63,13 @@ pub(crate) async fn serve(
     let mut call = Call::arrive(gate, door, &head, shape);
 
     // What the head alone decides, before a byte of the body is read.
+    let held_back = body::is_held_back(&head.headers);
     let entered = match enter(&mut call, head, framing) {
         Ok(Entry::Call(entered)) => entered,
         Ok(Entry::Local(status, headers)) => return local(call, status, headers, Bytes::new()),
         Err(refusal) => {
             // A body whose length can be read in two ways is not read at all.
-            if framing.is_none() {
+            if framing.is_none() && !held_back {
                 Box::pin(body::discard(&mut body, MOST_DISCARDED)).await;
             }
             return refuse(call, &refusal);
@@ -92,7 +94,13 @@ pub(crate) async fn serve(
     // The flight: to one provider, with the client's bytes but for the edits.
     let (mut flight, aloft) = match depart(&mut call, entered, ask) {
         Ok(departed) => departed,
-        Err(refusal) => return refuse(call, &refusal),
+        Err(turned_away) => {
+            let (refusal, ask) = *turned_away;
+            if !held_back {
+                Box::pin(ask.leave()).await;
+            }
+            return refuse(call, &refusal);
+        }
     };
     let landed = match aloft.keep_alive {
         None => Some(unless_cut(&mut call, &mut flight).await),
@@ -152,18 +160,26 @@ impl Entered {
     }
 
     /// The model that a request about models names; empty for all of them.
-    fn models_id(&self) -> Option<&str> {
+    fn models_id(&self) -> Option<Cow<'_, str>> {
         if self.to.is_some() || self.dialect.name() != "models" {
             return None;
         }
         let id = self.op().strip_prefix("/models")?;
-        Some(id.strip_prefix('/').unwrap_or(id))
+        Some(plain_id(id.strip_prefix('/').unwrap_or(id)))
     }
 }
 
+/// A flight on its way, and what its answer is handled with.
+type Departed = (Flight, Box<Aloft>);
+
 /// Chooses the provider and makes the request ready to go.
-fn depart(call: &mut Call, entered: Box<Entered>, ask: Ask) -> Result<(Flight, Box<Aloft>), Refusal> {
-    let asked_for = ask.model().or(entered.models_id());
+fn depart(call: &mut Call, entered: Box<Entered>, mut ask: Ask) -> Result<Departed, Box<(Refusal, Ask)>> {
+    prepare(call, entered, &mut ask).map_err(|refusal| Box::new((refusal, ask)))
+}
+
+fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Departed, Refusal> {
+    let models_id = entered.models_id();
+    let asked_for = ask.model().or(models_id.as_deref());
     let target = target::choose(&entered.snapshot, entered.dialect, entered.to.as_deref(), asked_for)?;
     let Entered { snapshot, mut head, dialect, op_at, wishes, client, query, .. } = *entered;
     let (config, provider) = (&snapshot.config, target.provider);
@@ -206,7 +222,7 @@ fn depart(call: &mut Call, entered: Box<Entered>, ask: Ask) -> Result<(Flight, B
 /// A list of models, or an alias, that no single provider can answer for.
 async fn models_of_ours(call: &Call, entered: &Entered) -> Option<Result<Bytes, Refusal>> {
     let (snapshot, shape) = (&entered.snapshot, call.shape);
-    match entered.models_id()? {
+    match &*entered.models_id()? {
         "" if snapshot.providers.len() > 1 => {
             Some(models::list(snapshot, shape, &entered.client, &entered.head.headers).await)
         }

@@ -30,12 +30,13 @@ impl Ask {
         limit: usize,
         door: Option<&Watch>,
     ) -> Result<Ask, Refusal> {
-        if !dialect.reads_body() {
-            let too_large = body.size_hint().lower() > limit as u64;
-            if too_large {
+        if body.size_hint().lower() > limit as u64 {
+            if !body::is_held_back(&head.headers) {
                 Box::pin(body::discard(&mut body, limit)).await;
-                return Err(Refusal::TooLarge { limit });
             }
+            return Err(Refusal::TooLarge { limit });
+        }
+        if !dialect.reads_body() {
             let body = (!body.is_end_stream()).then_some(body);
             return Ok(Ask::Opaque { body, limit });
         }
@@ -63,15 +64,23 @@ impl Ask {
         matches!(self, Ask::Json { peek, .. } if peek.streams())
     }
 
-    /// The bytes that go up, and whether the usage that comes down must be taken out again.
+    /// Takes in what is still coming of a refused request, so that its sender gets to read why.
+    pub(crate) async fn leave(self) {
+        if let Ask::Opaque { body: Some(mut body), limit } = self {
+            body::discard(&mut body, limit).await;
+        }
+    }
+
+    /// The bytes that go up, and whether the usage that comes down must be taken out again. What is left is an
+    /// empty request.
     pub(crate) fn edit(
-        self,
+        &mut self,
         dialect: &'static dyn Dialect,
         provider: &Provider,
         model: Option<&str>,
         usage_on_streams: bool,
     ) -> (Upload, bool) {
-        match self {
+        match std::mem::replace(self, Ask::Opaque { body: None, limit: 0 }) {
             Ask::Opaque { body: None, .. } => (Upload::empty(), false),
             Ask::Opaque { body: Some(body), limit } => (Upload::passing(body, limit), false),
             Ask::Json { body, peek } => {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -28,11 +29,6 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, door: Option<&Watch>
 }
 
 async fn collect(body: &mut Incoming, limit: usize, door: Option<&Watch>) -> Result<Bytes, Refusal> {
-    let too_large = Refusal::TooLarge { limit };
-    if body.size_hint().lower() > limit as u64 {
-        Box::pin(discard(body, limit)).await;
-        return Err(too_large);
-    }
     let Some(first) = piece(body, door).await? else { return Ok(Bytes::new()) };
     if body.is_end_stream() && first.len() <= limit {
         return Ok(first);
@@ -47,7 +43,7 @@ async fn collect(body: &mut Incoming, limit: usize, door: Option<&Watch>) -> Res
         }
     }
     Box::pin(discard(body, limit)).await;
-    Err(too_large)
+    Err(Refusal::TooLarge { limit })
 }
 
 async fn piece(body: &mut Incoming, door: Option<&Watch>) -> Result<Option<Bytes>, Refusal> {
@@ -65,6 +61,11 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
             Err(Refusal::Malformed { message: format!("the request body broke off: {broken}"), param: None })
         }
     }
+}
+
+/// Whether the caller sends its body only when it is asked to; taking it in would ask.
+pub(crate) fn is_held_back(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::EXPECT)
 }
 
 /// Takes in and forgets what a refused caller is still sending: closing the connection on unread bytes would

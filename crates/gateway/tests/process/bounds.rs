@@ -55,6 +55,27 @@ async fn one_byte_too_many_is_refused_and_its_sender_can_read_it() {
 }
 
 #[tokio::test]
+async fn a_refused_upload_can_be_sent_to_its_end_by_who_reads_only_then() {
+    let mock = Mock::start(&[]).await;
+    let keyless = format!(
+        "[providers.openai]\nbase_url = \"http://{}/v1\"\n[providers.groq]\nbase_url = \"https://127.0.0.1:1\"\n",
+        mock.at
+    );
+    let gate = Gate::with(&keyless, &[]).await;
+    let body = vec![b' '; 30 * MIB as usize];
+    for (path, status) in [("/nowhere", 404), ("/to/nobody/files", 404), ("/to/groq/files", 401)] {
+        let mut stream = TcpStream::connect(gate.at).await.expect("a connection");
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        stream.write_all(&body).await.unwrap_or_else(|broken| panic!("{path}: {broken}"));
+        let mut answer = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(&mut stream, &mut answer).await.expect("an answer");
+        assert_eq!(answer, *format!("HTTP/1.1 {status}").as_bytes(), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn slow_senders_do_no_harm_and_are_sent_away() {
     let mock = Mock::start(&[]).await;
     let gate = Gate::before(&mock, "header_timeout = \"3s\"").await;

@@ -109,3 +109,19 @@ async fn a_single_one_by_alias_prefix_and_name() {
         assert_eq!(mock.requests(1)[0].path, seen);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_model_is_found_by_every_name_however_its_slash_is_written() {
+    let (world, mock) = World::with(ALIASES, mock());
+    for (path, id) in [
+        ("/v1/models/fast", "fast"),
+        ("/v1/models/openai/gpt-4o-mini", "gpt-4o-mini"),
+        ("/v1/models/openai%2Fgpt-4o-mini", "gpt-4o-mini"),
+        ("/v1/models/gpt-4o-mini", "gpt-4o-mini"),
+    ] {
+        let reply = world.ask(get(path, false)).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(reply.json()["id"], id, "{path}");
+    }
+    assert!(mock.requests(10).iter().all(|request| request.path == "/v1/models/gpt-4o-mini"));
+}

@@ -64,3 +64,25 @@ async fn one_that_grows_too_large_or_breaks_off_is_refused_as_such() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{name}: {answer}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_held_back_is_not_asked_for_in_vain() {
+    let world = World::around(SETTINGS, provider());
+    let start = Instant::now();
+    for (target, length, status) in [
+        ("/v1/chat/completions", 70_000, 413),
+        ("/v1/files", 70_000, 413),
+        ("/to/nobody/files", 10, 404),
+        ("/nowhere", 10, 404),
+    ] {
+        let bytes = format!(
+            "POST {target} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let answer = world.exchange(bytes.as_bytes(), secs(1)).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answer}");
+    }
+    let wanted = format!("{HEAD}expect: 100-continue\r\ncontent-length: 3\r\n\r\nabc");
+    let answer = world.exchange(wanted.as_bytes(), secs(1)).await;
+    assert!(answer.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), "{answer}");
+    assert!(start.elapsed() < secs(5), "{:?}", start.elapsed());
+}

@@ -6,6 +6,8 @@
 //!
 //! Not here: which provider takes the call, and whether it speaks the protocol.
 
+use std::borrow::Cow;
+
 use http::Method;
 
 use super::{
@@ -40,6 +42,14 @@ pub fn route<'a>(method: &Method, path: &'a str, anthropic: bool) -> Routed<'a> 
     if let Some(op) = path.strip_prefix("/v1").filter(|op| is_endpoint(op)) {
         return Routed::Found(Route { dialect: dialect(method, op, anthropic), op, to: None });
     }
+    // SDKs write the slash of `provider/model` as %2F where a path names a model; nowhere else is it welcome.
+    if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| id.contains("%2"))
+        && *method == Method::GET
+        && is_canonical(&format!("/v1/models/{}", plain_id(id)))
+    {
+        let dialect = dialect(method, "/models/x", anthropic);
+        return Routed::Found(Route { dialect, op: &path["/v1".len()..], to: None });
+    }
     if !is_canonical(path) {
         return Routed::Unknown;
     }
@@ -51,6 +61,11 @@ pub fn route<'a>(method: &Method, path: &'a str, anthropic: bool) -> Routed<'a> 
         return Routed::Unknown;
     }
     Routed::Found(Route { dialect: dialect(method, op, anthropic), op, to })
+}
+
+/// A model's name as it stands in a path, with its slashes.
+pub fn plain_id(id: &str) -> Cow<'_, str> {
+    if id.contains("%2") { Cow::Owned(id.replace("%2F", "/").replace("%2f", "/")) } else { Cow::Borrowed(id) }
 }
 
 /// The provider that a path names, and the path below its version.
