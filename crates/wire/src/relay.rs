@@ -38,7 +38,7 @@ pub struct Relay {
     /// The beginning of an event that is not finished.
     held: BytesMut,
     /// The event that is passing in pieces, being too long to be held.
-    long: Option<Box<Long>>,
+    long: Option<Box<LongBody>>,
     /// The last event was cut out.
     cut_out: bool,
     /// The stream ended within an event.
@@ -146,7 +146,7 @@ impl Relay {
         self.held.extend_from_slice(tail);
         if self.held.len() > HOLD {
             let begun = std::mem::take(&mut self.held).freeze();
-            self.long = Some(Box::new(Long::new(&begun)));
+            self.long = Some(Box::new(LongBody::new(&begun)));
             out.push_back(begun);
         }
     }
@@ -158,22 +158,31 @@ fn push(out: &mut VecDeque<Bytes>, piece: Bytes) {
     }
 }
 
-/// Both ends of an event that is too long to be held.
-struct Long {
+/// Both ends of something that is too long to be held: an event, or a plain answer.
+pub struct LongBody {
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
-impl Long {
-    fn new(begun: &[u8]) -> Long {
-        Long { head: begun[..begun.len().min(HEAD)].to_vec(), tail: end_of(begun).to_vec() }
+impl LongBody {
+    /// Of something that begins so.
+    pub fn new(begun: &[u8]) -> LongBody {
+        LongBody { head: begun[..begun.len().min(HEAD)].to_vec(), tail: end_of(begun).to_vec() }
     }
 
-    fn add(&mut self, piece: &[u8]) {
+    /// It goes on.
+    pub fn add(&mut self, piece: &[u8]) {
         self.tail.extend_from_slice(end_of(piece));
         if self.tail.len() > 2 * TAIL {
             self.tail.drain(..self.tail.len() - TAIL);
         }
+    }
+
+    /// What a plain answer with these ends says of itself.
+    pub fn read(&self, dialect: &dyn Dialect) -> Watch {
+        let mut watch = Watch::default();
+        dialect.read_ends(&self.head, end_of(&self.tail), &mut watch);
+        watch
     }
 
     fn tell(&self, dialect: &dyn Dialect, watch: &mut Watch) {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use tokio::time::{Instant, Sleep};
 use wire::dialect::{Dialect, Fault};
-use wire::relay::Relay;
+use wire::relay::{LongBody, Relay};
 
 use crate::attempt::{Flight, Flown, Landed, Trial, is_events};
 use crate::call::Call;
@@ -33,6 +33,8 @@ pub(crate) struct Flow {
     source: From,
     /// For a stream of events.
     relay: Option<Relay>,
+    /// For a plain answer that is too long to be held.
+    ends: Option<LongBody>,
     dialect: &'static dyn Dialect,
     out: VecDeque<Bytes>,
     patience: Patience,
@@ -97,6 +99,7 @@ impl Flow {
             source,
             keep_alive,
             relay,
+            ends: None,
             dialect,
             out: VecDeque::new(),
             patience,
@@ -236,7 +239,15 @@ impl Flow {
     fn take(&mut self, piece: Bytes) {
         match &mut self.relay {
             Some(relay) => relay.feed(piece, &mut self.out),
-            None => self.out.push_back(piece),
+            None => {
+                if self.dialect.reads_body() {
+                    match &mut self.ends {
+                        Some(ends) => ends.add(&piece),
+                        None => self.ends = Some(LongBody::new(&piece)),
+                    }
+                }
+                self.out.push_back(piece);
+            }
         }
     }
 
@@ -246,6 +257,9 @@ impl Flow {
         self.timings.stall.record(self.longest_silence);
         let status = StatusCode::from_u16(self.call.record.status).unwrap_or_default();
         let Some(relay) = &mut self.relay else {
+            if let Some(ends) = &self.ends {
+                self.call.learned(&ends.read(self.dialect));
+            }
             self.judge(|trial| trial.answered(status, false));
             self.call.delivered();
             return Ok(());

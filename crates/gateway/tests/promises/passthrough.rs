@@ -248,3 +248,36 @@ async fn a_cut_never_looks_whole() {
     assert_eq!(reply.status, 502);
     assert_eq!(reply.header("x-sluicegate-error"), "upstream_error");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_plain_answer_is_passed_as_it_comes_and_counted_all_the_same() {
+    let numbers = "0.125,".repeat(200_000);
+    for (path, asked, body) in [
+        (
+            "/v1/embeddings",
+            r#"{"model":"text-embedding-x","input":"a"}"#,
+            format!(
+                r#"{{"object":"list","model":"e-1","data":[{{"embedding":[{numbers}1]}}],"usage":{{"prompt_tokens":7,"total_tokens":7}}}}"#
+            ),
+        ),
+        (
+            "/v1/messages",
+            r#"{"model":"claude-x","max_tokens":1,"messages":[]}"#,
+            format!(
+                r#"{{"type":"message","model":"e-1","content":[{{"type":"text","text":"{numbers}"}}],"stop_reason":"end_turn","usage":{{"input_tokens":7,"output_tokens":9}}}}"#
+            ),
+        ),
+    ] {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+        let mut steps = vec![Do::Write(head.as_bytes().to_vec())];
+        steps.extend(body.as_bytes().chunks(100_000).map(|piece| Do::Write(chunk(piece))));
+        steps.push(Do::Write(b"0\r\n\r\n".to_vec()));
+        let world = World::around("", Arc::new(Scripted::new(steps)));
+        let reply = world.post(path, asked).await;
+        assert!(reply.body == body.as_bytes(), "{path}: {} bytes", reply.body.len());
+        let record = world.records.last();
+        assert_eq!(record.input_tokens, Some(7), "{path}");
+        assert_eq!(record.served_model.as_deref(), Some("e-1"), "{path}");
+        assert_eq!(record.error, None, "{path}");
+    }
+}

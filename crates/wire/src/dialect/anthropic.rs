@@ -7,7 +7,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::complaint::complaint;
-use super::reading::{Raw, could_be_object, could_be_torn_object, kind_of, part, text, whole};
+use super::reading::{
+    Key, Raw, State, could_be_object, could_be_torn_object, key, kind_of, part, text, whole,
+};
 use super::usage::anthropic as usage_of;
 use super::{Dialect, Fault, Part, Shape, data_event, error_body};
 use crate::sse::Event;
@@ -52,6 +54,12 @@ impl Dialect for Messages {
         if body.trim_ascii().is_empty() {
             return;
         }
+        if could_be_object(body.trim_ascii())
+            && ERROR.state(body) == State::Missing
+            && USAGE.state(body) == State::Set
+        {
+            return note_ends(body, body, watch);
+        }
         if let Some(message) = whole::<Message<'_>>(body, watch) {
             message.note(watch);
         }
@@ -60,12 +68,35 @@ impl Dialect for Messages {
         }
     }
 
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
+    }
+
     fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {
         data_event(Some("error"), &error_body(Shape::Anthropic, fault))
     }
 
     fn keep_alive(&self) -> &'static [u8] {
         b"event: ping\ndata: {\"type\": \"ping\"}\n\n"
+    }
+}
+
+static MODEL: Key = key!("\"model\"");
+static STOP: Key = key!("\"stop_reason\"");
+static USAGE: Key = key!("\"usage\"");
+static ERROR: Key = key!("\"error\"");
+
+/// Takes note of a plain answer from its first and its last bytes, or from all of them.
+fn note_ends(head: &[u8], tail: &[u8], watch: &mut Watch) {
+    if let Some(model) = MODEL.first_name(head) {
+        watch.set_model(model);
+    }
+    if let Some(reason) = STOP.last_name(tail) {
+        watch.set_finish(reason);
+    }
+    let usage = USAGE.last_object(tail).and_then(|usage| serde_json::from_slice(usage).ok());
+    if let Some(usage) = usage_of(usage, watch.usage) {
+        watch.book(usage);
     }
 }
 

@@ -90,6 +90,9 @@ pub trait Dialect: Send + Sync + 'static {
     /// Takes note of an event that is too long to be kept, from its first and its last bytes.
     fn watch_ends(&self, _head: &Event<'_>, _tail: &[u8], _watch: &mut Watch) {}
 
+    /// Takes note of a plain answer that is too long to be held, from its first and its last bytes.
+    fn read_ends(&self, _head: &[u8], _tail: &[u8], _watch: &mut Watch) {}
+
     /// Takes note of a whole plain answer, good or bad. An error is one whatever its status.
     fn read_answer(&self, body: &[u8], watch: &mut Watch);
 

@@ -52,6 +52,10 @@ impl Dialect for Chat {
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
         read_answer(body, watch);
     }
+
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
+    }
 }
 
 static CHOICES: Key = key!("\"choices\"");
@@ -199,7 +203,7 @@ pub(super) fn read_answer(body: &[u8], watch: &mut Watch) {
         return;
     }
     if is_usual(body) {
-        return note_usual(body, watch);
+        return note_ends(body, body, watch);
     }
     let Some(answer) = whole::<Chunk<'_>>(body, watch) else { return };
     if let Some(said) = answer.complaint(None, body) {
@@ -216,15 +220,16 @@ fn is_usual(body: &[u8]) -> bool {
         && (CHOICES.state(body) == State::Set || DATA.state(body) == State::Set)
 }
 
-fn note_usual(body: &[u8], watch: &mut Watch) {
-    if let Some(model) = MODEL.first_name(body) {
+/// Takes note of an answer from its first and its last bytes: the model stands at the one end, usage at the other.
+pub(super) fn note_ends(head: &[u8], tail: &[u8], watch: &mut Watch) {
+    if let Some(model) = MODEL.first_name(head).or_else(|| MODEL.last_name(tail)) {
         watch.set_model(model);
     }
-    if let Some(finish) = FINISH.last_name(body) {
+    if let Some(finish) = FINISH.last_name(tail) {
         watch.set_finish(finish);
         watch.content = true;
     }
-    if let Some(usage) = USAGE.last_object(body).and_then(openai_counts) {
+    if let Some(usage) = USAGE.last_object(tail).and_then(openai_counts) {
         watch.book(usage);
     }
 }

@@ -1,7 +1,7 @@
 //! The rest of OpenAI's endpoints that are more than a pass-through: legacy completions, embeddings, models.
 //! Anthropic's list of models has the same path and stands here too.
 
-use super::openai_chat::{read_answer, watch_chunk, watch_ends};
+use super::openai_chat::{note_ends, read_answer, watch_chunk, watch_ends};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
 use crate::peek::Peek;
@@ -48,6 +48,10 @@ impl Dialect for Completions {
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
         read_answer(body, watch);
     }
+
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
+    }
 }
 
 /// The protocol of embeddings; never a stream.
@@ -64,6 +68,10 @@ impl Dialect for Embeddings {
 
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
         read_answer(body, watch);
+    }
+
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
     }
 }
 
@@ -85,5 +93,9 @@ impl Dialect for Models {
 
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
         read_answer(body, watch);
+    }
+
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
     }
 }

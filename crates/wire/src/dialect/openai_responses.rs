@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::complaint::{complaint, reason};
 use super::fault::{OpenAi, json};
+use super::openai_chat::note_ends;
 use super::reading::{
     Key, Raw, could_be_object, could_be_torn_object, count, key, kind_of, part, text, whole,
 };
@@ -42,6 +43,10 @@ impl Dialect for Responses {
 
     fn watch_ends(&self, head: &Event<'_>, tail: &[u8], watch: &mut Watch) {
         watch_long(head, tail, watch);
+    }
+
+    fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
+        note_ends(head, tail, watch);
     }
 
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
