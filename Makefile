@@ -14,6 +14,7 @@ run:
 ## Everything that must hold: Rust tests, then the official SDKs through the real binary.
 test:
 	$(CARGO) $(TESTS) --workspace --locked
+	$(CARGO) test --workspace --doc --locked --quiet
 	$(MAKE) sdk
 
 ## The official Python and Node SDKs, as they are, through the real binary.

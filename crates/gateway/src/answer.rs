@@ -29,6 +29,8 @@ pub(crate) struct Aloft {
     /// The gate asked for usage that the caller did not ask for.
     pub(crate) strip_usage: bool,
     pub(crate) accepts: Option<HeaderValue>,
+    /// Only the head was asked for: its length is that of a body that does not come.
+    pub(crate) head_only: bool,
     /// After how long a stream's client needs a sign of life; none where no stream was asked for.
     pub(crate) keep_alive: Option<Duration>,
 }
@@ -53,8 +55,12 @@ pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> R
     let response::Parts { status, mut headers, .. } = head;
     let events = is_events(&headers);
     let packed = encoding(&headers).is_some();
+    let length = headers.get(header::CONTENT_LENGTH).filter(|_| aloft.head_only).cloned();
     down::strip(&mut headers);
     down::describe(&mut headers, &call, &aloft.provider, flown.queue);
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length);
+    }
     match rest {
         Some(rest) => {
             let relay = events.then(|| Relay::new(aloft.dialect, aloft.strip_usage));

@@ -208,6 +208,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Depa
     up::address(&mut head.headers, &provider);
     up::seal(&mut head.headers, &provider, credential.as_ref());
     let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
+    let head_only = head.method == Method::HEAD;
     let mut request = Request::new(upload);
     *request.uri_mut() = up::uri(&provider, op, query.as_deref())?;
     *request.method_mut() = head.method;
@@ -215,7 +216,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Depa
 
     let keep_alive = streams.then_some(config.keep_alive);
     let plan = Plan { provider: provider.clone(), timings: timings.clone(), request, ticket, patience };
-    let aloft = Aloft { dialect, provider, timings, patience, strip_usage, accepts, keep_alive };
+    let aloft = Aloft { dialect, provider, timings, patience, strip_usage, accepts, head_only, keep_alive };
     Ok((Box::pin(fly(plan)), Box::new(aloft)))
 }
 

@@ -1,6 +1,6 @@
 //! The admin plane: the operator's own listener, apart from the one that callers use.
 //!
-//! Invariant: every request passes the [`guard`] (Host and Origin), and every handler names the [`role`] that it
+//! Invariant: every request passes the `guard` (Host and Origin), and every handler names the `role` that it
 //! needs in its signature, or is listed as public. A route can't be added that forgets either.
 //! Not here: what the routes show. They are views of what the gate keeps, never a second way to call a provider.
 

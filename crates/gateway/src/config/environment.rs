@@ -2,7 +2,7 @@
 //!
 //! A value, so that tests (and the fuzzer, which gets no files at all) bring
 //! their own. Promise: an empty variable counts as unset, and no file makes the
-//! loader read more than [`MOST`] bytes. Its debug print shows names only.
+//! loader read more than `MOST` bytes. Its debug print shows names only.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! Whoever logs copies its line into the buffer and goes on; only the thread ever waits for the terminal, the
 //! pipe or the disk behind standard error. When the buffer is full the line is dropped and counted: a log that
-//! nobody reads must not stop calls. The thread is woken at most once per [`GATHER`], however many lines come,
+//! nobody reads must not stop calls. The thread is woken at most once per `GATHER`, however many lines come,
 //! because waking a thread costs more than everything else about a line.
 
 use std::io::{self, Write};

@@ -281,3 +281,12 @@ async fn a_long_plain_answer_is_passed_as_it_comes_and_counted_all_the_same() {
         assert_eq!(record.error, None, "{path}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_head_keeps_the_length_of_the_body_that_does_not_come() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\ncontent-length: 12345\r\n\r\n";
+    let world = World::around("", Arc::new(Scripted::new(vec![Do::Write(answer.as_bytes().to_vec())])));
+    let reply = world.ask(request(Method::HEAD, "/v1/files/f/content", "")).await;
+    assert_eq!((reply.status.as_u16(), reply.header("content-length")), (200, "12345"));
+    assert!(reply.body.is_empty() && !reply.broken);
+}

@@ -1,7 +1,7 @@
 //! Who is asked: what the gate knows of each kind of provider, and whose credentials go there.
 //!
 //! A kind is a row of data. Code that needs to know something of a provider reads it from the row; nothing
-//! compares names. A new OpenAI-shaped host is one row in [`compatible`].
+//! compares names. A new OpenAI-shaped host is one row in `compatible`.
 //!
 //! Not here: an operator's own settings (address, key, limits), which the gateway holds per provider, and what
 //! models there are and what they cost.
