@@ -1,15 +1,14 @@
 # `make run` and `make test` are all that a newcomer needs.
 
 CARGO ?= cargo
-BIN := target/release/sluicegate
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
 .PHONY: run test sdk lint demo proof proof-quick fuzz
 
 ## Build the gate and serve on http://127.0.0.1:8080. Arguments: make run ARGS="--listen 127.0.0.1:9000"
 run:
-	$(CARGO) build --release --locked --bin sluicegate
-	$(BIN) serve $(ARGS)
+	$(CARGO) run --release --locked --bin sluicegate -- serve $(ARGS)
 
 ## Everything that must hold: Rust tests, then the official SDKs through the real binary.
 test:
@@ -20,12 +19,12 @@ test:
 ## The official Python and Node SDKs, as they are, through the real binary.
 sdk:
 	$(CARGO) build --locked --bin sluicegate
-	tests/sdk/run target/debug/sluicegate
+	tests/sdk/run $(TARGET)/debug/sluicegate
 
 ## The gate against its own scripted provider, direct beside it. Needs no key.
 demo:
-	$(CARGO) build --release --locked --quiet --bin sluicegate
-	$(CARGO) run --release --locked --quiet --example demo
+	$(CARGO) build --release --locked --bin sluicegate --example demo
+	$(TARGET)/release/examples/demo
 
 ## Formatting, lints, docs, dependencies.
 lint:
@@ -39,13 +38,13 @@ lint:
 proof:
 	$(CARGO) build --profile dist --locked --bin sluicegate
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
-	target/dist/proof --gate target/dist/sluicegate
+	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate
 
 ## The same, reduced to about a minute.
 proof-quick:
 	$(CARGO) build --profile dist --locked --bin sluicegate
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
-	target/dist/proof --gate target/dist/sluicegate --quick
+	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate --quick
 
 ## Each fuzz target for SECONDS.
 SECONDS ?= 30

@@ -46,11 +46,12 @@ async fn main() -> Result<()> {
     let gate = distinct(address).await?;
     row(&format!("{DISTINCT} different calls at once, all"), direct.0, gate.0);
     row("the slowest of them", direct.1, gate.1);
+    println!("\nDifferent calls never wait for each other: all of them take as long as one.");
     Ok(())
 }
 
 fn row(what: &str, direct: Duration, gate: Duration) {
-    println!("{what:<34} {:>7.2} s {:>7.2} s", direct.as_secs_f64(), gate.as_secs_f64());
+    println!("{what:<34} {:>6.0} ms {:>6.0} ms", direct.as_secs_f64() * 1e3, gate.as_secs_f64() * 1e3);
 }
 
 /// Sends different prompts at once. Returns the time for all and for the slowest one.

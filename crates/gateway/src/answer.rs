@@ -124,6 +124,7 @@ pub(crate) fn local(
 pub(crate) fn refuse(mut call: Box<Call>, refusal: &Refusal) -> Response<ReplyBody> {
     call.refused(refusal);
     let (status, mut headers, body) = refusal.render(call.shape, call.request_id());
+    down::describe_refused(&mut headers, &call);
     if matches!(refusal, Refusal::Draining | Refusal::Cut | Refusal::SlowBody) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

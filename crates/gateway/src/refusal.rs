@@ -49,6 +49,8 @@ pub enum Refusal {
     ModelUnknown { protocol: &'static str },
     /// No such path.
     PathUnknown,
+    /// The path names a provider that there is none of.
+    ProviderUnknown { name: String },
     /// A path that a later version serves.
     NotBuilt,
     /// `only-if-cached`, and nothing is kept.
@@ -127,6 +129,9 @@ impl Refusal {
             Foreign { .. } => row(StatusCode::FORBIDDEN, "origin_not_allowed", Client),
             ModelUnknown { .. } => row(StatusCode::NOT_FOUND, "model_not_found", Client),
             PathUnknown => row(StatusCode::NOT_FOUND, "not_found", Client),
+            ProviderUnknown { .. } => {
+                why(row(StatusCode::NOT_FOUND, "not_found", Client), "provider_unknown")
+            }
             NotBuilt => row(StatusCode::NOT_IMPLEMENTED, "not_built_yet", Gate),
             NotCached => row(StatusCode::GATEWAY_TIMEOUT, "not_cached", Client),
             Upgrade => row(StatusCode::NOT_IMPLEMENTED, "upgrade_not_supported", Client),
@@ -180,14 +185,17 @@ impl Refusal {
                  ([providers.{provider}] api_key, or the provider's own environment variable)"
             ),
             Foreign { what, value } => format!(
-                "this gate is open to local programs only and got a request with the {what} '{value}'; \
-                 list it under {} if that is meant",
+                "the gate does not answer to the {what} '{value}'; its operator can add it to {}",
                 if *what == "Origin" { "cors.origins" } else { "hosts" }
             ),
             ModelUnknown { protocol } => {
                 format!("no configured provider takes the {protocol} protocol; add one to the configuration")
             }
-            PathUnknown => "no such path; the gate serves /v1/… and /to/PROVIDER/…".to_owned(),
+            PathUnknown => {
+                "no such path; the gate serves /v1/… and /to/PROVIDER/… (is /v1 missing from the base URL?)"
+                    .to_owned()
+            }
+            ProviderUnknown { name } => format!("no provider is named '{name}' in the gate's configuration"),
             NotBuilt => "this path is not served by this version yet".to_owned(),
             NotCached => "only-if-cached was asked for and no kept answer fits".to_owned(),
             Upgrade => "connection upgrades (WebSocket) are not supported yet".to_owned(),

@@ -33,7 +33,11 @@ pub async fn run(gate: Arc<Gateway>, data: TcpListener) -> io::Result<ExitCode> 
 /// Ends the gate's life in order. Returns whether every call got its own answer.
 async fn drain(gate: &Gateway, again: &mut Signals) -> bool {
     let patience = gate.snapshot().config.drain;
-    tracing::info!(calls = gate.life.calls(), seconds = patience.as_secs_f64(), "draining");
+    tracing::info!(
+        calls = gate.life.calls(),
+        seconds = patience.as_secs_f64(),
+        "draining; another signal ends it at once"
+    );
     gate.life.advance(Step::Draining);
     let whole = tokio::select! {
         () = gate.life.empty() => true,
@@ -72,7 +76,10 @@ impl Signals {
 /// What a person who starts the gate wants to know, in five lines. `data` and `admin` are what is listened on:
 /// where port 0 was asked for, the system has chosen one.
 pub fn welcome(config: &Config, data: SocketAddr, admin: SocketAddr) {
-    let base = format!("http://{data}");
+    let base = match data.ip().is_unspecified() {
+        true => format!("http://<this machine>:{}", data.port()),
+        false => format!("http://{data}"),
+    };
     let mut open = 0;
     let providers: Vec<String> = config
         .providers
@@ -82,6 +89,7 @@ pub fn welcome(config: &Config, data: SocketAddr, admin: SocketAddr) {
                 open += 1;
                 format!("{} (key from {source})", provider.name)
             }
+            None if provider.kind.keyless => format!("{} (needs no key)", provider.name),
             None => format!("{} (the caller's own key)", provider.name),
         })
         .collect();

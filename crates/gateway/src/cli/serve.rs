@@ -47,7 +47,8 @@ fn start(flags: &Flags) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(gate: Arc<Gateway>, config: &Config, reloads: reload::Watch) -> anyhow::Result<ExitCode> {
-    let data = listen::bind(config.listen).with_context(|| format!("can't listen on {}", config.listen))?;
+    let data =
+        listen::bind(config.listen).with_context(|| format!("can't listen on {} (listen)", config.listen))?;
     let admin = listen::bind(config.admin_listen)
         .with_context(|| format!("can't listen on {} (admin_listen)", config.admin_listen))?;
     let (data_at, admin_at) = (data.local_addr()?, admin.local_addr()?);

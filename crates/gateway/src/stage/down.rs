@@ -59,6 +59,14 @@ pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider
     headers.append(SERVER_TIMING, timing(call, queue));
 }
 
+/// What a refusal says of the way that the call had come.
+pub(crate) fn describe_refused(headers: &mut HeaderMap, call: &Call) {
+    if let Some(provider) = &call.record.provider {
+        headers.insert(PROVIDER, text_value(provider));
+        headers.insert(ATTEMPTS, HeaderValue::from(call.record.attempts));
+    }
+}
+
 /// How long the gate itself, its queue and the provider took up to now.
 fn timing(call: &Call, queue: Duration) -> HeaderValue {
     let age = call.age();

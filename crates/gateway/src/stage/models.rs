@@ -68,7 +68,10 @@ pub(crate) async fn list(
             }
             Err(refusal) => {
                 tracing::debug!(provider = %provider.name, error = refusal.message(), "no list of models");
-                failure = Some(refusal);
+                // The provider that the asker means by default has the word.
+                if failure.is_none() || Arc::ptr_eq(provider, default) {
+                    failure = Some(refusal);
+                }
             }
         }
     }

@@ -29,7 +29,8 @@ pub(crate) fn choose(
     model: Option<&str>,
 ) -> Result<Target, Refusal> {
     if let Some(name) = to {
-        let provider = by_name(snapshot, name).ok_or(Refusal::PathUnknown)?;
+        let provider = by_name(snapshot, name)
+            .ok_or_else(|| Refusal::ProviderUnknown { name: name.chars().take(100).collect() })?;
         return Ok(Target::of(provider, None));
     }
     let mut target = match model.filter(|model| !model.is_empty()).and_then(|model| by_model(snapshot, model))

@@ -196,7 +196,9 @@ impl Route {
         let due = (start + patience.connect).min(patience.end());
         match timeout_at(due, self.connector.connect(&self.base, h2)).await {
             Ok(Ok(io)) => Ok(io),
-            Ok(Err(failed)) => Err(Refusal::Upstream { cause: chain(&failed) }),
+            Ok(Err(failed)) => Err(Refusal::Upstream {
+                cause: format!("{} can't be reached: {}", self.base.authority(), chain(&failed)),
+            }),
             Err(_) => {
                 let now = Instant::now();
                 Err(patience.over(Wait::Connect, now, now.duration_since(start)))
