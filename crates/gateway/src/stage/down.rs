@@ -27,7 +27,7 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 /// Makes a provider's headers those of our answer.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     // Once for all that the gate adds: the map would otherwise grow, and be hashed anew, on the way.
-    headers.reserve(12);
+    headers.reserve(8);
     drop_named_by_connection(headers);
     remove_where(headers, |name| is_hop_by_hop(name) || *name == header::CONTENT_LENGTH);
     if let Some(id) = headers.remove(&REQUEST_ID) {

@@ -12,14 +12,12 @@ use crate::refusal::Refusal;
 /// Tells an Anthropic client.
 pub(crate) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-/// Takes out of a client's headers what must not go up.
+/// Takes out of a client's headers what must not go up; what `address` writes anew is left to it.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     drop_named_by_connection(headers);
     remove_where(headers, |name| {
         is_hop_by_hop(name)
-            || *name == header::HOST
             || *name == header::CONTENT_LENGTH
-            || *name == header::ACCEPT_ENCODING
             || *name == header::EXPECT
             || name.as_str().starts_with("x-sluicegate-")
     });
@@ -81,7 +79,11 @@ pub(crate) fn credential<'a>(
 
 /// Writes what the gate says on this connection.
 pub(crate) fn address(headers: &mut HeaderMap, provider: &Provider) {
-    headers.insert(header::HOST, provider.host.clone());
+    speak_to(headers, &provider.host);
+}
+
+fn speak_to(headers: &mut HeaderMap, host: &HeaderValue) {
+    headers.insert(header::HOST, host.clone());
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
@@ -124,14 +126,17 @@ mod tests {
         headers.append("anthropic-beta", HeaderValue::from_static("one"));
         headers.append("anthropic-beta", HeaderValue::from_static("two"));
         strip(&mut headers);
+        speak_to(&mut headers, &HeaderValue::from_static("api.test"));
         let mut left: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         left.sort_unstable();
         assert_eq!(
             left,
             [
-                ("anthropic-beta", &b"one"[..]),
+                ("accept-encoding", &b"identity"[..]),
+                ("anthropic-beta", b"one"),
                 ("anthropic-beta", b"two"),
+                ("host", b"api.test"),
                 ("openai-beta", b"kept"),
                 ("x-vendor-new", b"kept")
             ]
