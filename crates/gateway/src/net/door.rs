@@ -126,18 +126,43 @@ pub(crate) struct Door<S> {
     scan: HeadScan,
     /// The connection turned out to speak HTTP/2: no heads to look at.
     h2: bool,
-    first: bool,
+    /// What was read to find that out, and has not been handed on.
+    first: Vec<u8>,
 }
+
+/// How a client that speaks HTTP/2 begins; no request of HTTP/1.1 does.
+const PREFACE: &[u8] = b"PRI ";
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Door<S> {
     pub(crate) fn new(io: S, watch: Arc<Watch>) -> Door<S> {
-        Door { io, watch, scan: HeadScan::default(), h2: false, first: true }
+        Door { io, watch, scan: HeadScan::default(), h2: false, first: Vec::new() }
+    }
+
+    /// Reads as far as is needed to tell whether the client speaks HTTP/2; none where it left or was too slow.
+    pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Option<bool>> {
+        loop {
+            if self.watch.expired.load(Ordering::Relaxed) {
+                return Poll::Ready(None);
+            }
+            let mut space = [0; 2048];
+            let mut buf = ReadBuf::new(&mut space);
+            let outcome = std::task::ready!(Pin::new(&mut self.io).poll_read(cx, &mut buf));
+            if outcome.is_err() || buf.filled().is_empty() {
+                return Poll::Ready(None);
+            }
+            self.first.extend_from_slice(buf.filled());
+            let begun = &self.first[..self.first.len().min(PREFACE.len())];
+            if begun == PREFACE || !PREFACE.starts_with(begun) {
+                self.h2 = begun == PREFACE;
+                let first = std::mem::take(&mut self.first);
+                self.note_read(&first);
+                self.first = first;
+                return Poll::Ready(Some(self.h2));
+            }
+        }
     }
 
     fn note_read(&mut self, bytes: &[u8]) {
-        if std::mem::take(&mut self.first) {
-            self.h2 = bytes.starts_with(b"PRI * HTTP/2.0");
-        }
         let phase = self.watch.phase.load(Ordering::Relaxed);
         if self.h2 || phase == SERVING {
             return;
@@ -175,6 +200,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
                 let _ = Pin::new(&mut this.io).poll_write(cx, TOO_SLOW);
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if !this.first.is_empty() {
+            let size = this.first.len().min(buf.remaining());
+            buf.put_slice(&this.first[..size]);
+            // What is left, if anything is, is little: the reader's room is larger than what was read.
+            this.first = this.first.split_off(size);
+            return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
         let outcome = Pin::new(&mut this.io).poll_read(cx, buf);

@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use guard::alarm::Alarm;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
@@ -65,19 +65,16 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let watch = Watch::new(gate.snapshot().config.header_timeout);
-    let door = TokioIo::new(Door::new(io, watch.clone()));
-    let service = Service { gate: gate.clone(), watch: watch.clone() };
-    let conn = server(&gate.tasks).serve_connection(door, service).into_owned();
-    let mut conn = Box::pin(conn);
+    let mut conn = Conn::Knocking(Some(Door::new(io, watch.clone())));
     let mut alarm = Alarm::new();
     let mut moves = gate.life.moves();
     let turns = Turns::default();
     let mut step = |cx: &mut Context<'_>| {
         // Woken by a step of the gate's life, among others: calls look at it when they are polled.
-        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
-            conn.as_mut().graceful_shutdown();
+        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) && !conn.say_goodbye() {
+            return Poll::Ready(());
         }
-        if conn.as_mut().poll(cx).is_ready() {
+        if conn.poll(cx, &gate, &watch).is_ready() {
             return Poll::Ready(());
         }
         alarm.set(watch.due());
@@ -92,13 +89,62 @@ where
     poll_fn(|cx| turns.poll(cx, &mut step)).await;
 }
 
-fn server(tasks: &Tasks) -> auto::Builder<Tasks> {
-    let mut server = auto::Builder::new(tasks.clone());
+type Io<S> = TokioIo<Door<S>>;
+
+/// A connection, once its client has shown which protocol it speaks.
+enum Conn<S> {
+    Knocking(Option<Door<S>>),
+    H1(Pin<Box<http1::Connection<Io<S>, Service>>>),
+    H2(Pin<Box<http2::Connection<Io<S>, Service, Tasks>>>),
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Conn<S> {
+    /// Ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>, gate: &Arc<Gateway>, watch: &Arc<Watch>) -> Poll<()> {
+        loop {
+            match self {
+                Conn::H1(conn) => return conn.as_mut().poll(cx).map(drop),
+                Conn::H2(conn) => return conn.as_mut().poll(cx).map(drop),
+                Conn::Knocking(door) => {
+                    let Some(knocking) = door else { return Poll::Ready(()) };
+                    let Some(speaks_h2) = std::task::ready!(knocking.poll_first(cx)) else {
+                        return Poll::Ready(());
+                    };
+                    let Some(door) = door.take() else { return Poll::Ready(()) };
+                    let service = Service { gate: gate.clone(), watch: watch.clone() };
+                    *self = match speaks_h2 {
+                        false => Conn::H1(Box::pin(h1().serve_connection(TokioIo::new(door), service))),
+                        true => {
+                            Conn::H2(Box::pin(h2(&gate.tasks).serve_connection(TokioIo::new(door), service)))
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    /// Lets what runs come to its end and nothing new begin. False where nothing runs.
+    fn say_goodbye(&mut self) -> bool {
+        match self {
+            Conn::Knocking(_) => return false,
+            Conn::H1(conn) => conn.as_mut().graceful_shutdown(),
+            Conn::H2(conn) => conn.as_mut().graceful_shutdown(),
+        }
+        true
+    }
+}
+
+fn h1() -> http1::Builder {
+    let mut server = http1::Builder::new();
     // The door bounds the head in time; the library's own timer would cost one re-arming per request. Answers
     // and events are small: one copy into one buffer is cheaper than a vectored write.
-    server.http1().max_headers(256).header_read_timeout(None).writev(false);
+    server.max_headers(256).header_read_timeout(None).writev(false);
     server
-        .http2()
+}
+
+fn h2(tasks: &Tasks) -> http2::Builder<Tasks> {
+    let mut server = http2::Builder::new(tasks.clone());
+    server
         .timer(TokioTimer::new())
         .max_concurrent_streams(100)
         .max_pending_accept_reset_streams(20)
