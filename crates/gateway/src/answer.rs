@@ -12,7 +12,7 @@ use wire::relay::Watch;
 
 use crate::attempt::{Flight, Flown, Landed, is_events};
 use crate::call::Call;
-use crate::gateway::{Provider, Timings};
+use crate::gateway::{Model, Provider};
 use crate::net::flow::{self, Flow};
 use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
@@ -24,7 +24,7 @@ use crate::upstream::exchange::Patience;
 pub(crate) struct Aloft {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) provider: Arc<Provider>,
-    pub(crate) timings: Arc<Timings>,
+    pub(crate) model: Arc<Model>,
     pub(crate) patience: Patience,
     /// The gate asked for usage that the caller did not ask for.
     pub(crate) strip_usage: bool,
@@ -43,7 +43,9 @@ pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> R
         Ok(landed) => landed,
         Err(refusal) => return refuse(call, &refusal),
     };
-    if let Some(encoding) = unreadable(&landed.head.headers, aloft.accepts.as_ref()) {
+    let encoding = encoding(&landed.head.headers);
+    let packed = encoding.is_some();
+    if let Some(encoding) = encoding.filter(|encoding| !is_readable(encoding, aloft.accepts.as_ref())) {
         let refusal = Refusal::Encoding { encoding };
         landed.trial.failed(&refusal, true);
         return refuse(call, &refusal);
@@ -54,10 +56,9 @@ pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> R
     let Landed { head, pieces, rest, mut trial, .. } = landed;
     let response::Parts { status, mut headers, .. } = head;
     let events = is_events(&headers);
-    let packed = encoding(&headers).is_some();
-    let length = headers.get(header::CONTENT_LENGTH).filter(|_| aloft.head_only).cloned();
+    let length = aloft.head_only.then(|| headers.get(header::CONTENT_LENGTH).cloned()).flatten();
     down::strip(&mut headers);
-    down::describe(&mut headers, &call, &aloft.provider, flown.queue);
+    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, flown.queue);
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length);
     }
@@ -88,7 +89,7 @@ pub(crate) fn open_silent(mut call: Box<Call>, flight: Flight, aloft: Box<Aloft>
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    down::describe(&mut headers, &call, &aloft.provider, Duration::ZERO);
+    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, Duration::ZERO);
     let relay = Relay::new(aloft.dialect, aloft.strip_usage);
     respond(StatusCode::OK, headers, call, |call| {
         ReplyBody::Flow(Flow::waiting(aloft.parts(call, Some(relay)), flight))
@@ -103,7 +104,7 @@ impl Aloft {
             keep_alive: self.keep_alive.filter(|_| relay.is_some()),
             relay,
             patience: self.patience,
-            timings: self.timings,
+            model: self.model,
         }
     }
 }
@@ -180,13 +181,11 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
     (encoding != "identity").then_some(encoding)
 }
 
-/// The encoding of an answer, if its caller did not say that it reads it.
-fn unreadable(headers: &HeaderMap, accepts: Option<&HeaderValue>) -> Option<String> {
-    let encoding = encoding(headers)?;
+/// Whether a caller said that it reads this encoding.
+fn is_readable(encoding: &str, accepts: Option<&HeaderValue>) -> bool {
     let accepted = accepts.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let fits = accepted.split(',').any(|item| {
+    accepted.split(',').any(|item| {
         let name = item.split(';').next().unwrap_or_default().trim();
-        (name.eq_ignore_ascii_case(&encoding) || name == "*") && !item.replace(' ', "").ends_with(";q=0")
-    });
-    (!fits).then_some(encoding)
+        (name.eq_ignore_ascii_case(encoding) || name == "*") && !item.replace(' ', "").ends_with(";q=0")
+    })
 }

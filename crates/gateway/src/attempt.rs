@@ -15,7 +15,7 @@ use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, Request, StatusCode, header, response};
 use tokio::time::{Instant, timeout_at};
 
-use crate::gateway::{Provider, Timings};
+use crate::gateway::{Model, Provider};
 use crate::observe::{Outcome, TargetHandles};
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::Upload;
@@ -29,7 +29,7 @@ const HELD_PAUSE: Duration = Duration::from_millis(50);
 /// What a flight takes with it.
 pub(crate) struct Plan {
     pub(crate) provider: Arc<Provider>,
-    pub(crate) timings: Arc<Timings>,
+    pub(crate) model: Arc<Model>,
     pub(crate) request: Request<Upload>,
     pub(crate) ticket: Ticket,
     pub(crate) patience: Patience,
@@ -109,7 +109,7 @@ pub(crate) type Flight = Pin<Box<dyn Future<Output = Flown> + Send>>;
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, timings, request, ticket, patience } = plan;
+    let Plan { provider, model, request, ticket, patience } = plan;
     let waits_from = Instant::now();
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
@@ -124,7 +124,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let mut trial = Trial::begin(&provider);
     let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
-            timings.first_byte.record(answer.at.duration_since(asked));
+            model.first_byte.record(answer.at.duration_since(asked));
             land(answer, asked, &patience, &provider, trial).await
         }
         Err(refusal) => {

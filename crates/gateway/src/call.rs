@@ -14,15 +14,17 @@ use uuid::Uuid;
 use wire::dialect::Shape;
 use wire::relay::Watch;
 
-use crate::gateway::{Gateway, Provider};
+use crate::gateway::{Gateway, Model, Provider};
 use crate::net::door;
 use crate::net::life::Moves;
 use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
 use crate::refusal::Refusal;
+use crate::stage::marks::Marks;
 
-const REQUEST_ID_NAME: HeaderName = HeaderName::from_static("x-request-id");
+/// A caller's own id for its request, and the answer's.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id that is kept of a caller.
-const REQUEST_ID: usize = 128;
+const LONGEST_ID: usize = 128;
 /// The status of a call whose client left before there was one.
 const CLIENT_GONE: u16 = 499;
 
@@ -52,12 +54,14 @@ impl Call {
         gate: Arc<Gateway>,
         door: Arc<door::Watch>,
         head: &Parts,
+        marks: Marks,
         shape: Shape,
     ) -> Box<Call> {
         gate.life.enter();
         let time = (gate.world.wall)();
         let id = new_id(&gate, time);
-        let asked = head.headers.get(&REQUEST_ID_NAME).filter(|value| is_request_id(value)).cloned();
+        let brought = if marks.request_id { head.headers.get(&REQUEST_ID) } else { None };
+        let asked = brought.filter(|value| is_request_id(value)).cloned();
         let mut record = CallRecord::new(id, time, "none", head.uri.path().to_owned());
         record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
         let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
@@ -81,10 +85,13 @@ impl Call {
         self.request_id.to_str().unwrap_or_default()
     }
 
-    /// The call goes to `provider`, which is asked for `model`.
-    pub(crate) fn goes_to(&mut self, provider: &Provider, model: Option<&str>) {
+    /// The call goes to `provider`, which is asked for the model of this name.
+    pub(crate) fn goes_to(&mut self, provider: &Provider, model: &Model, name: Option<&str>) {
         self.record.provider = Some(provider.name.clone());
-        self.record.model = model.map(Arc::from);
+        self.record.model = name.map(|name| match &model.name {
+            known if **known == *name => known.clone(),
+            _ => name.into(),
+        });
         self.handles = Some(provider.standing.handles.clone());
     }
 
@@ -161,9 +168,7 @@ impl Drop for Call {
             }
         }
         let handles = self.handles.as_ref().unwrap_or_else(|| self.gate.observer.metrics().untargeted());
-        // The record is moved out: nothing reads the call any more.
-        let blank = CallRecord::new(self.record.id, self.record.time, self.record.protocol, "");
-        self.gate.observer.settle(std::mem::replace(&mut self.record, blank), handles);
+        self.gate.observer.settle(&self.record, handles);
         self.gate.life.leave();
     }
 }
@@ -175,7 +180,7 @@ fn new_id(gate: &Gateway, time: Timestamp) -> Uuid {
 
 fn is_request_id(value: &HeaderValue) -> bool {
     let bytes = value.as_bytes();
-    (1..=REQUEST_ID).contains(&bytes.len()) && bytes.iter().all(|byte| (0x20..0x7f).contains(byte))
+    (1..=LONGEST_ID).contains(&bytes.len()) && bytes.iter().all(|byte| (0x20..0x7f).contains(byte))
 }
 
 /// A header value of text that is known to be printable.

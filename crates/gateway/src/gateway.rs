@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use foldhash::fast::RandomState as FastHash;
 use guard::lanes::{Lane, Limits};
 use guard::timing::Timing;
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
+use wire::dialect::ENDPOINTS;
 use wire::provider::Credential;
 
+use crate::call::text_value;
 use crate::config::{Config, HttpVersion, ProviderConfig};
 use crate::net::life::{Life, Step};
 use crate::observe::{Metrics, Observer, ProviderGauges, TargetHandles};
@@ -62,6 +65,8 @@ pub struct Provider {
     pub(crate) name: Arc<str>,
     pub(crate) name_value: HeaderValue,
     pub(crate) host: HeaderValue,
+    /// Where it serves each of the endpoints that have a protocol of their own.
+    pub(crate) uris: [Option<Uri>; ENDPOINTS.len()],
     pub(crate) standing: Arc<Standing>,
 }
 
@@ -81,13 +86,16 @@ pub struct Standing {
     /// How it is reached.
     pub route: Route,
     pub(crate) handles: Arc<TargetHandles>,
-    timings: RwLock<HashMap<Box<str>, Arc<Timings>>>,
-    others: Arc<Timings>,
+    models: RwLock<HashMap<Arc<str>, Arc<Model>, FastHash>>,
+    others: Arc<Model>,
 }
 
-/// What one model's answers have taught.
-#[derive(Default)]
-pub struct Timings {
+/// One model of one provider account.
+pub struct Model {
+    /// Its name; empty for what stands for many.
+    pub(crate) name: Arc<str>,
+    /// The name as headers tell it.
+    pub(crate) value: HeaderValue,
     /// From the request to the first byte.
     pub first_byte: Timing,
     /// The longest silence within each answer.
@@ -95,7 +103,18 @@ pub struct Timings {
     reasons: AtomicBool,
 }
 
-impl Timings {
+impl Model {
+    fn new(name: &str) -> Model {
+        let [first_byte, stall] = [const { Timing::new() }; 2];
+        Model {
+            name: name.into(),
+            value: text_value(name),
+            first_byte,
+            stall,
+            reasons: AtomicBool::new(false),
+        }
+    }
+
     /// The model has thought before it spoke; it may be silent for longer.
     pub(crate) fn note_reasoning(&self) {
         self.reasons.store(true, Ordering::Relaxed);
@@ -114,16 +133,18 @@ impl Timings {
 }
 
 impl Standing {
-    /// The history of one model's waits.
-    pub(crate) fn timings(&self, model: &str) -> Arc<Timings> {
-        if let Some(known) = self.timings.read().get(model) {
+    /// What is known of a model, by the name under which it is asked for; once there are many, one that stands
+    /// for all others.
+    pub(crate) fn model(&self, name: &str) -> Arc<Model> {
+        if let Some(known) = self.models.read().get(name) {
             return known.clone();
         }
-        let mut timings = self.timings.write();
-        if timings.len() >= MODELS && !timings.contains_key(model) {
+        let mut models = self.models.write();
+        if models.len() >= MODELS && !models.contains_key(name) {
             return self.others.clone();
         }
-        timings.entry(model.into()).or_default().clone()
+        let new = || Arc::new(Model::new(name));
+        models.entry(name.into()).or_insert_with(new).clone()
     }
 }
 
@@ -199,8 +220,8 @@ impl Gateway {
                 tasks: self.tasks.clone(),
             },
             handles: self.observer.metrics().target(&provider.name),
-            timings: RwLock::default(),
-            others: Arc::default(),
+            models: RwLock::default(),
+            others: Arc::new(Model::new("")),
         }
     }
 
@@ -245,13 +266,13 @@ impl Gateway {
 
 impl Provider {
     fn new(config: Arc<ProviderConfig>, standing: Arc<Standing>) -> Provider {
-        let value =
-            |text: &str| HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("?"));
+        let uri = |op| Uri::try_from(config.base.target(config.kind, op, None)).ok();
         Provider {
+            uris: ENDPOINTS.map(uri),
             credential: config.api_key.as_ref().and_then(|key| Credential::key(config.kind, key.expose())),
             name: config.name.as_str().into(),
-            name_value: value(&config.name),
-            host: value(config.base.authority()),
+            name_value: text_value(&config.name),
+            host: text_value(config.base.authority()),
             standing,
             config,
         }

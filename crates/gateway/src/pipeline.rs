@@ -30,6 +30,7 @@ use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
 use crate::refusal::Refusal;
 use crate::stage::ask::Ask;
+use crate::stage::marks::Marks;
 use crate::stage::patience::patience;
 use crate::stage::wishes::Wishes;
 use crate::stage::{admit, body, models, target, up};
@@ -56,20 +57,20 @@ pub(crate) async fn serve(
     gate: Arc<Gateway>,
     door: Arc<door::Watch>,
     request: Request<Incoming>,
+    marks: Marks,
     shape: Shape,
 ) -> Response<ReplyBody> {
     let framing = door.serve();
     let (head, mut body) = request.into_parts();
-    let mut call = Call::arrive(gate, door, &head, shape);
+    let mut call = Call::arrive(gate, door, &head, marks, shape);
 
     // What the head alone decides, before a byte of the body is read.
-    let held_back = body::is_held_back(&head.headers);
-    let entered = match enter(&mut call, head, framing) {
+    let entered = match enter(&mut call, head, marks, framing) {
         Ok(Entry::Call(entered)) => entered,
         Ok(Entry::Local(status, headers)) => return local(call, status, headers, Bytes::new()),
         Err(refusal) => {
             // A body whose length can be read in two ways is not read at all.
-            if framing.is_none() && !held_back {
+            if framing.is_none() && !marks.held_back {
                 Box::pin(body::discard(&mut body, MOST_DISCARDED)).await;
             }
             return refuse(call, &refusal);
@@ -86,17 +87,17 @@ pub(crate) async fn serve(
 
     // The body, and the few fields of it that the gate acts on.
     let limit = entered.snapshot.config.max_body;
-    let ask = match Ask::take(entered.dialect, &entered.head, body, limit, call.door()).await {
+    let ask = match Ask::take(entered.dialect, &entered.head, marks, body, limit, call.door()).await {
         Ok(ask) => ask,
         Err(refusal) => return refuse(call, &refusal),
     };
 
     // The flight: to one provider, with the client's bytes but for the edits.
-    let (mut flight, aloft) = match depart(&mut call, entered, ask) {
+    let (mut flight, aloft) = match depart(&mut call, entered, marks, ask) {
         Ok(departed) => departed,
         Err(turned_away) => {
             let (refusal, ask) = *turned_away;
-            if !held_back {
+            if !marks.held_back {
                 Box::pin(ask.leave()).await;
             }
             return refuse(call, &refusal);
@@ -122,7 +123,12 @@ enum Entry {
 }
 
 /// The stages that need no more than the head.
-fn enter(call: &mut Call, mut head: Parts, framing: Option<&'static str>) -> Result<Entry, Refusal> {
+fn enter(
+    call: &mut Call,
+    mut head: Parts,
+    marks: Marks,
+    framing: Option<&'static str>,
+) -> Result<Entry, Refusal> {
     let snapshot = call.gate.snapshot();
     if let Some(complaint) = framing {
         return Err(Refusal::Malformed { message: complaint.to_owned(), param: None });
@@ -130,15 +136,15 @@ fn enter(call: &mut Call, mut head: Parts, framing: Option<&'static str>) -> Res
     if call.gate.life.step() >= Step::Draining {
         return Err(Refusal::Draining);
     }
-    call.cors = admit::admit(&snapshot.config, &head)?;
-    if admit::is_preflight(&head) {
+    call.cors = admit::admit(&snapshot.config, &head, marks)?;
+    if marks.origin && admit::is_preflight(&head) {
         return Ok(Entry::Local(StatusCode::NO_CONTENT, admit::preflight(&head.headers)));
     }
-    if head.headers.contains_key(header::UPGRADE) || head.method == Method::CONNECT {
+    if marks.upgrade || head.method == Method::CONNECT {
         return Err(Refusal::Upgrade);
     }
     let path = head.uri.path();
-    let anthropic = call.shape == Shape::Anthropic && head.headers.contains_key(&up::ANTHROPIC_VERSION);
+    let anthropic = marks.anthropic_version;
     let route = match route(&head.method, path, anthropic) {
         Routed::Found(route) => route,
         Routed::Later => return Err(Refusal::NotBuilt),
@@ -173,26 +179,31 @@ impl Entered {
 type Departed = (Flight, Box<Aloft>);
 
 /// Chooses the provider and makes the request ready to go.
-fn depart(call: &mut Call, entered: Box<Entered>, mut ask: Ask) -> Result<Departed, Box<(Refusal, Ask)>> {
-    prepare(call, entered, &mut ask).map_err(|refusal| Box::new((refusal, ask)))
+fn depart(
+    call: &mut Call,
+    entered: Box<Entered>,
+    marks: Marks,
+    mut ask: Ask,
+) -> Result<Departed, Box<(Refusal, Ask)>> {
+    prepare(call, entered, marks, &mut ask).map_err(|refusal| Box::new((refusal, ask)))
 }
 
-fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Departed, Refusal> {
+fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) -> Result<Departed, Refusal> {
     let models_id = entered.models_id();
     let asked_for = ask.model().or(models_id.as_deref());
     let target = target::choose(&entered.snapshot, entered.dialect, entered.to.as_deref(), asked_for)?;
     let Entered { snapshot, mut head, dialect, op_at, wishes, client, query, .. } = *entered;
     let (config, provider) = (&snapshot.config, target.provider);
-    let model = target.model.as_deref().or(ask.model());
-    call.goes_to(&provider, model);
+    let name = target.model.as_deref().or(ask.model());
+    let model = provider.standing.model(name.unwrap_or_default());
+    call.goes_to(&provider, &model, name);
     call.record.fate = if wishes.cache.no_store || !dialect.reads_body() { Fate::Bypass } else { Fate::Miss };
     if wishes.cache.only_if_cached {
         return Err(Refusal::NotCached);
     }
     let credential = up::credential(&provider, &client)?;
     let streams = ask.streams() && dialect.is_generation();
-    let timings = provider.standing.timings(model.unwrap_or_default());
-    let patience = patience(call, &provider, &timings, &wishes, streams);
+    let patience = patience(call, &provider, &model, &wishes, streams);
     let own_key = provider.credential.is_some();
     let ticket = Ticket {
         key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
@@ -201,7 +212,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Depa
     };
 
     // On its way up: the client's bytes and headers but for the edits.
-    let accepts = head.headers.get(header::ACCEPT_ENCODING).cloned();
+    let accepts = marks.accept_encoding.then(|| head.headers.get(header::ACCEPT_ENCODING).cloned()).flatten();
     let (upload, strip_usage) =
         ask.edit(dialect, &provider, target.model.as_deref(), config.usage_on_streams);
     up::strip(&mut head.headers);
@@ -215,8 +226,8 @@ fn prepare(call: &mut Call, entered: Box<Entered>, ask: &mut Ask) -> Result<Depa
     *request.headers_mut() = head.headers;
 
     let keep_alive = streams.then_some(config.keep_alive);
-    let plan = Plan { provider: provider.clone(), timings: timings.clone(), request, ticket, patience };
-    let aloft = Aloft { dialect, provider, timings, patience, strip_usage, accepts, head_only, keep_alive };
+    let plan = Plan { provider: provider.clone(), model: model.clone(), request, ticket, patience };
+    let aloft = Aloft { dialect, provider, model, patience, strip_usage, accepts, head_only, keep_alive };
     Ok((Box::pin(fly(plan)), Box::new(aloft)))
 }
 

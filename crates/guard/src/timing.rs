@@ -39,7 +39,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    pub fn new() -> Timing {
+    pub const fn new() -> Timing {
         Timing {
             samples: AtomicU64::new(0),
             p99: AtomicU64::new(0),

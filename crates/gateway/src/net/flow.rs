@@ -19,7 +19,7 @@ use wire::relay::{LongBody, Relay};
 
 use crate::attempt::{Flight, Flown, Landed, Trial, is_events};
 use crate::call::Call;
-use crate::gateway::Timings;
+use crate::gateway::Model;
 use crate::net::life::Step;
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::exchange::{Patience, Source};
@@ -40,7 +40,7 @@ pub(crate) struct Flow {
     patience: Patience,
     /// After how much silence the client gets a sign of life; none for what is no stream of events.
     keep_alive: Option<Duration>,
-    timings: Arc<Timings>,
+    model: Arc<Model>,
     length: Option<u64>,
     /// Once the provider has answered.
     trial: Option<Trial>,
@@ -64,7 +64,7 @@ pub(crate) struct Parts {
     pub(crate) patience: Patience,
     /// For a stream of events.
     pub(crate) keep_alive: Option<Duration>,
-    pub(crate) timings: Arc<Timings>,
+    pub(crate) model: Arc<Model>,
 }
 
 impl Flow {
@@ -92,7 +92,7 @@ impl Flow {
     }
 
     fn new(parts: Parts, source: From) -> Box<Flow> {
-        let Parts { call, dialect, relay, patience, keep_alive, timings } = parts;
+        let Parts { call, dialect, relay, patience, keep_alive, model } = parts;
         let now = Instant::now();
         Box::new(Flow {
             call,
@@ -103,7 +103,7 @@ impl Flow {
             dialect,
             out: VecDeque::new(),
             patience,
-            timings,
+            model,
             length: None,
             trial: None,
             last_in: now,
@@ -254,7 +254,7 @@ impl Flow {
     /// The body came to a clean end. A stream of events must also have said that it is over.
     fn end(&mut self) -> Result<(), Refusal> {
         self.source = From::Over;
-        self.timings.stall.record(self.longest_silence);
+        self.model.stall.record(self.longest_silence);
         let status = StatusCode::from_u16(self.call.record.status).unwrap_or_default();
         let Some(relay) = &mut self.relay else {
             if let Some(ends) = &self.ends {
@@ -268,7 +268,7 @@ impl Flow {
         let watch = relay.watch();
         self.call.learned(watch);
         if watch.usage.reasoning > 0 {
-            self.timings.note_reasoning();
+            self.model.note_reasoning();
         }
         if watch.terminal || !self.dialect.is_generation() {
             let failed = watch.error.is_some() || watch.garbled;

@@ -26,7 +26,7 @@ use super::reply::ReplyBody;
 use crate::answer::after_panic;
 use crate::gateway::Gateway;
 use crate::pipeline;
-use crate::stage::up::ANTHROPIC_VERSION;
+use crate::stage::marks::Marks;
 use crate::tasks::Tasks;
 use crate::turn::Turns;
 
@@ -138,7 +138,7 @@ fn h1() -> http1::Builder {
     let mut server = http1::Builder::new();
     // The door bounds the head in time; the library's own timer would cost one re-arming per request. Answers
     // and events are small: one copy into one buffer is cheaper than a vectored write.
-    server.max_headers(256).header_read_timeout(None).writev(false);
+    server.header_read_timeout(None).writev(false);
     server
 }
 
@@ -167,15 +167,15 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (gate, watch) = (self.gate.clone(), self.watch.clone());
-        let shape = shape_of(&request);
-        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request, shape)) }
+        let marks = Marks::of(request.headers());
+        let shape = shape_of(&request, marks);
+        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request, marks, shape)) }
     }
 }
 
 /// The error shape for a request that may get no further than its head.
-fn shape_of(request: &Request<Incoming>) -> Shape {
-    let anthropic = request.headers().contains_key(&ANTHROPIC_VERSION)
-        || request.uri().path().starts_with("/v1/messages");
+fn shape_of(request: &Request<Incoming>, marks: Marks) -> Shape {
+    let anthropic = marks.anthropic_version || request.uri().path().starts_with("/v1/messages");
     if anthropic { Shape::Anthropic } else { Shape::OpenAi }
 }
 

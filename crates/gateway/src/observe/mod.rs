@@ -70,11 +70,12 @@ impl Observer {
 
     /// Books a call that is over, under the provider that it went to, or [`Metrics::untargeted`]. Once per
     /// call.
-    pub fn settle(&self, record: CallRecord, target: &TargetHandles) {
-        self.metrics.count(&record, target);
-        self.lines.write(&record);
-        self.log.append(&record);
-        self.bus.publish(|| Event::Settled(Arc::new(record)));
+    pub fn settle(&self, record: &CallRecord, target: &TargetHandles) {
+        self.metrics.count(record, target);
+        self.lines.write(record);
+        self.log.append(record);
+        // Kept for those who listen, and there are mostly none.
+        self.bus.publish(|| Event::Settled(Arc::new(record.clone())));
     }
 
     /// The metrics.
@@ -125,7 +126,7 @@ mod tests {
         let observer = Observer::new(Arc::default(), lines, Arc::new(log));
         let mut listener = observer.bus().listen();
 
-        observer.settle(sample(), &observer.metrics().target("openai"));
+        observer.settle(&sample(), &observer.metrics().target("openai"));
 
         assert!(observer.flush(Duration::from_secs(10)));
         assert_eq!(page.text().lines().count(), 1);

@@ -7,12 +7,13 @@
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, header};
 
+use super::marks::Marks;
 use crate::config::Config;
 use crate::refusal::Refusal;
 
 /// Lets a request in, or says why not. Returns the listed web page that it comes from, if it does.
-pub(crate) fn admit(config: &Config, head: &Parts) -> Result<Option<HeaderValue>, Refusal> {
-    let origin = head.headers.get(header::ORIGIN);
+pub(crate) fn admit(config: &Config, head: &Parts, marks: Marks) -> Result<Option<HeaderValue>, Refusal> {
+    let origin = if marks.origin { head.headers.get(header::ORIGIN) } else { None };
     if let Some(origin) = origin
         && !config.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes())
     {
@@ -86,6 +87,10 @@ fn is_port(text: &str) -> bool {
 }
 
 fn is_loopback(name: &str) -> bool {
+    // What nearly everybody writes.
+    if matches!(name, "localhost" | "127.0.0.1") {
+        return true;
+    }
     let name = name.strip_suffix('.').unwrap_or(name);
     name.eq_ignore_ascii_case("localhost")
         || name.len() > 10 && name[name.len().saturating_sub(10)..].eq_ignore_ascii_case(".localhost")

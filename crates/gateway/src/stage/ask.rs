@@ -10,6 +10,7 @@ use wire::edit::Edits;
 use wire::peek::Peek;
 
 use super::body;
+use super::marks::Marks;
 use crate::gateway::Provider;
 use crate::net::door::Watch;
 use crate::refusal::Refusal;
@@ -26,12 +27,13 @@ impl Ask {
     pub(crate) async fn take(
         dialect: &'static dyn Dialect,
         head: &Parts,
+        marks: Marks,
         mut body: Incoming,
         limit: usize,
         door: Option<&Watch>,
     ) -> Result<Ask, Refusal> {
         if body.size_hint().lower() > limit as u64 {
-            if !body::is_held_back(&head.headers) {
+            if !marks.held_back {
                 Box::pin(body::discard(&mut body, limit)).await;
             }
             return Err(Refusal::TooLarge { limit });
@@ -41,7 +43,8 @@ impl Ask {
             return Ok(Ask::Opaque { body, limit });
         }
         let body = body::whole(body, limit, door).await?;
-        if let Some(encoding) = head.headers.get(header::CONTENT_ENCODING)
+        if marks.content_encoding
+            && let Some(encoding) = head.headers.get(header::CONTENT_ENCODING)
             && encoding != "identity"
         {
             let message = "an encoded request body is not supported; send it as it is".to_owned();

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -61,11 +60,6 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
             Err(Refusal::Malformed { message: format!("the request body broke off: {broken}"), param: None })
         }
     }
-}
-
-/// Whether the caller sends its body only when it is asked to; taking it in would ask.
-pub(crate) fn is_held_back(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::EXPECT)
 }
 
 /// Takes in and forgets what a refused caller is still sending: closing the connection on unread bytes would

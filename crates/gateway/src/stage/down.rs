@@ -1,18 +1,19 @@
 //! The answer's head on its way down: the provider's headers, and what the gate adds to every answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use smallvec::SmallVec;
 use wire::dialect::Shape;
 
-use crate::call::{Call, text_value};
-use crate::gateway::Provider;
+use crate::call::{Call, REQUEST_ID, text_value};
+use crate::gateway::{Model, Provider};
 use crate::observe::Fate;
 
-use super::up::{drop_named_by_connection, is_hop_by_hop, remove_where};
+use super::up::{is_hop_by_hop, remove_where};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
 const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const CACHE: HeaderName = HeaderName::from_static("x-sluicegate-cache");
@@ -28,9 +29,12 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 pub(crate) fn strip(headers: &mut HeaderMap) {
     // Once for all that the gate adds: the map would otherwise grow, and be hashed anew, on the way.
     headers.reserve(8);
-    drop_named_by_connection(headers);
-    remove_where(headers, |name| is_hop_by_hop(name) || *name == header::CONTENT_LENGTH);
-    if let Some(id) = headers.remove(&REQUEST_ID) {
+    let mut has_id = false;
+    remove_where(headers, |name| {
+        has_id |= *name == REQUEST_ID;
+        is_hop_by_hop(name.as_str()) || *name == header::CONTENT_LENGTH
+    });
+    if has_id && let Some(id) = headers.remove(&REQUEST_ID) {
         headers.insert(UPSTREAM_REQUEST_ID, id);
     }
 }
@@ -44,7 +48,13 @@ pub(crate) fn sign(headers: &mut HeaderMap, call: &Call) {
 }
 
 /// What an answer that a provider gave says of its way.
-pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider, queue: Duration) {
+pub(crate) fn describe(
+    headers: &mut HeaderMap,
+    call: &Call,
+    provider: &Provider,
+    model: &Model,
+    queue: Duration,
+) {
     let (cache, status) = match call.record.fate {
         Fate::Bypass => ("bypass", "sluicegate; fwd=bypass"),
         _ => ("miss", "sluicegate; fwd=miss"),
@@ -52,10 +62,11 @@ pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider
     headers.insert(CACHE, HeaderValue::from_static(cache));
     headers.append(CACHE_STATUS, HeaderValue::from_static(status));
     headers.insert(PROVIDER, provider.name_value.clone());
-    if let Some(model) = call.record.model.as_ref().filter(|model| model.len() <= LONGEST_MODEL) {
-        headers.insert(MODEL, text_value(model));
+    if let Some(name) = call.record.model.as_ref().filter(|name| name.len() <= LONGEST_MODEL) {
+        let known = Arc::ptr_eq(name, &model.name);
+        headers.insert(MODEL, if known { model.value.clone() } else { text_value(name) });
     }
-    headers.insert(ATTEMPTS, HeaderValue::from(call.record.attempts));
+    headers.insert(ATTEMPTS, attempts(call.record.attempts));
     headers.append(SERVER_TIMING, timing(call, queue));
 }
 
@@ -63,7 +74,15 @@ pub(crate) fn describe(headers: &mut HeaderMap, call: &Call, provider: &Provider
 pub(crate) fn describe_refused(headers: &mut HeaderMap, call: &Call) {
     if let Some(provider) = &call.record.provider {
         headers.insert(PROVIDER, text_value(provider));
-        headers.insert(ATTEMPTS, HeaderValue::from(call.record.attempts));
+        headers.insert(ATTEMPTS, attempts(call.record.attempts));
+    }
+}
+
+fn attempts(count: u16) -> HeaderValue {
+    match count {
+        0 => HeaderValue::from_static("0"),
+        1 => HeaderValue::from_static("1"),
+        more => more.into(),
     }
 }
 
@@ -73,22 +92,22 @@ fn timing(call: &Call, queue: Duration) -> HeaderValue {
     let upstream =
         call.record.first_byte.map_or(Duration::ZERO, |first| first.saturating_sub(call.before_upstream));
     let gate = age.saturating_sub(queue).saturating_sub(upstream);
-    let mut text = String::with_capacity(64);
+    let mut text: SmallVec<[u8; 128]> = SmallVec::new();
     for (name, time) in [("gate;dur=", gate), (", queue;dur=", queue), (", upstream;dur=", upstream)] {
-        text.push_str(name);
+        text.extend_from_slice(name.as_bytes());
         push_millis(&mut text, time);
     }
-    text_value(&text)
+    HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("?"))
 }
 
 /// Milliseconds with three digits behind the point.
-fn push_millis(text: &mut String, time: Duration) {
-    let micros = time.as_micros() as u64;
+fn push_millis(text: &mut SmallVec<[u8; 128]>, time: Duration) {
     let mut digits = itoa::Buffer::new();
-    text.push_str(digits.format(micros / 1000));
-    text.push('.');
+    let millis = time.as_secs() * 1000 + u64::from(time.subsec_millis());
+    text.extend_from_slice(digits.format(millis).as_bytes());
+    text.push(b'.');
     // The leading one keeps the zeros of the fraction.
-    text.push_str(&digits.format(1000 + micros % 1000)[1..]);
+    text.extend_from_slice(&digits.format(1000 + time.subsec_micros() % 1000).as_bytes()[1..]);
 }
 
 #[cfg(test)]

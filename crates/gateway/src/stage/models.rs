@@ -127,7 +127,7 @@ async fn fetch(
     };
     let plan = Plan {
         provider: provider.clone(),
-        timings: provider.standing.timings("models"),
+        model: provider.standing.model("models"),
         request,
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,

@@ -5,24 +5,24 @@ use std::time::Duration;
 use super::wishes::Wishes;
 use crate::call::Call;
 use crate::config::Limit;
-use crate::gateway::{Provider, Timings};
+use crate::gateway::{Model, Provider};
 use crate::upstream::exchange::Patience;
 
 /// The configuration's limits or what was learned, never longer than the caller wants.
 pub(crate) fn patience(
     call: &Call,
     provider: &Provider,
-    timings: &Timings,
+    model: &Model,
     wishes: &Wishes,
     streams: bool,
 ) -> Patience {
     let limits = &provider.config.timeouts;
     let first_byte = match limits.first_byte {
-        Limit::Learned => timings.first_byte_limit(),
+        Limit::Learned => model.first_byte_limit(),
         Limit::Fixed(wait) => wait,
     };
     let stall = match limits.stall {
-        Limit::Learned => timings.stall_limit(),
+        Limit::Learned => model.stall_limit(),
         Limit::Fixed(wait) => wait,
     };
     let sooner = |ours: Duration, asked: Option<Duration>| match asked {

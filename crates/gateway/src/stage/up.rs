@@ -4,6 +4,7 @@
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Uri};
 use smallvec::SmallVec;
+use wire::dialect::ENDPOINTS;
 use wire::provider::{ClientCredential, Credential};
 
 use crate::gateway::Provider;
@@ -14,37 +15,43 @@ pub(crate) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthro
 
 /// Takes out of a client's headers what must not go up; what `address` writes anew is left to it.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    drop_named_by_connection(headers);
     remove_where(headers, |name| {
+        let name = name.as_str();
         is_hop_by_hop(name)
-            || *name == header::CONTENT_LENGTH
-            || *name == header::EXPECT
-            || name.as_str().starts_with("x-sluicegate-")
+            || matches!(name, "content-length" | "expect")
+            || name.starts_with("x-sluicegate-")
     });
 }
 
 /// Headers that describe one connection (RFC 9110, section 7.6.1).
-pub(crate) fn is_hop_by_hop(name: &HeaderName) -> bool {
-    *name == header::CONNECTION
-        || *name == header::TRANSFER_ENCODING
-        || *name == header::TE
-        || *name == header::TRAILER
-        || *name == header::UPGRADE
-        || *name == header::PROXY_AUTHORIZATION
-        || *name == header::PROXY_AUTHENTICATE
-        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+pub(crate) fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "transfer-encoding"
+            | "te"
+            | "trailer"
+            | "upgrade"
+            | "proxy-authorization"
+            | "proxy-authenticate"
+            | "keep-alive"
+            | "proxy-connection"
+    )
 }
 
-/// Looks at each name once: a message has fewer headers than there are names to look for.
-pub(crate) fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+/// Takes out what is `unwanted` and, where `Connection` is, what that header declares to belong to this connection
+/// alone. Looks at each name once: a message has fewer headers than there are names to look for.
+pub(crate) fn remove_where(headers: &mut HeaderMap, mut unwanted: impl FnMut(&HeaderName) -> bool) {
     let names: SmallVec<[HeaderName; 8]> = headers.keys().filter(|name| unwanted(name)).cloned().collect();
+    if names.contains(&header::CONNECTION) {
+        drop_named_by_connection(headers);
+    }
     for name in &names {
         headers.remove(name);
     }
 }
 
-/// A header may be declared to belong to this connection alone.
-pub(crate) fn drop_named_by_connection(headers: &mut HeaderMap) {
+fn drop_named_by_connection(headers: &mut HeaderMap) {
     let Some(value) = headers.get(header::CONNECTION) else { return };
     if value.as_bytes().eq_ignore_ascii_case(b"keep-alive") || value.as_bytes().eq_ignore_ascii_case(b"close")
     {
@@ -97,6 +104,12 @@ pub(crate) fn seal(headers: &mut HeaderMap, provider: &Provider, credential: Opt
 
 /// Where the provider serves `op`, a path below its `/v1`.
 pub(crate) fn uri(provider: &Provider, op: &str, query: Option<&str>) -> Result<Uri, Refusal> {
+    if query.is_none()
+        && let Some(at) = ENDPOINTS.iter().position(|known| *known == op)
+        && let Some(known) = &provider.uris[at]
+    {
+        return Ok(known.clone());
+    }
     let target = provider.config.base.target(provider.config.kind, op, query);
     Uri::try_from(target).map_err(|_| Refusal::PathUnknown)
 }

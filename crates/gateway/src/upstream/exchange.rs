@@ -127,7 +127,7 @@ impl Route {
         mut sent: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
-        let mut rested = self.pool.take();
+        let mut rested = self.pool.take(sent);
         loop {
             let mut link = match rested.take() {
                 Some(link) => link,

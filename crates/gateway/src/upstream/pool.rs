@@ -22,6 +22,9 @@ use crate::turn::Turns;
 /// How long a connection may rest; below what providers commonly allow, so that they seldom close first.
 const REST: Duration = Duration::from_secs(50);
 
+/// A connection that has rested for less than this is taken as open.
+const FRESH: Duration = Duration::from_millis(20);
+
 /// One HTTP/1.1 connection and the timer of the call that uses it.
 pub struct Link {
     pub(super) sender: http1::SendRequest<Upload>,
@@ -53,7 +56,6 @@ impl Link {
     /// Takes over a fresh connection.
     pub async fn open(io: Io) -> hyper::Result<Box<Link>> {
         let (sender, conn) = http1::Builder::new()
-            .max_headers(256)
             .max_header_size(64 * 1024)
             .handshake(TokioIo::new(LastWords::new(io)))
             .await?;
@@ -80,11 +82,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The connection that was used last and is still open, if there is one.
-    pub fn take(&self) -> Option<Box<Link>> {
+    /// The connection that was used last, if there is one. One that has rested for a while is looked at first;
+    /// of any other its next exchange will tell whether the provider has closed it.
+    pub fn take(&self, now: Instant) -> Option<Box<Link>> {
         loop {
             let mut link = self.resting.lock().pop()?;
-            if link.is_fit() {
+            if now.duration_since(link.rests_since) < FRESH || link.is_fit() {
                 link.reused = true;
                 return Some(link);
             }

@@ -24,7 +24,7 @@ pub use opaque::{OPAQUE_ANTHROPIC, OPAQUE_OPENAI};
 pub use openai_chat::CHAT;
 pub use openai_other::{COMPLETIONS, EMBEDDINGS, MODELS, MODELS_ANTHROPIC};
 pub use openai_responses::RESPONSES;
-pub use route::{Route, Routed, plain_id, route};
+pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
 
 use crate::edit::Edits;
 use crate::peek::Peek;

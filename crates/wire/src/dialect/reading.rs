@@ -159,11 +159,31 @@ impl Key {
     /// The first value of the key, where it is a plain number.
     #[inline]
     pub(super) fn number(&self, text: &[u8]) -> Option<u64> {
-        let value = value(&text[self.0.find(text)? + self.0.needle().len()..])?;
-        let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).take(19);
-        let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-        value.first()?.is_ascii_digit().then_some(number)
+        number(value(&text[self.0.find(text)? + self.0.needle().len()..])?)
     }
+}
+
+/// The members of an object whose values are plain numbers, at any depth, by their names: for objects of counts.
+pub(super) fn numbers(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let from = &rest[memchr::memchr(b'"', rest)? + 1..];
+            let key = &from[..memchr::memchr(b'"', from)?];
+            rest = &from[key.len() + 1..];
+            if let Some(number) = value(rest).and_then(number) {
+                return Some((key, number));
+            }
+        }
+    })
+}
+
+/// A plain number, from the text that begins with it.
+#[inline]
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).take(19);
+    let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    text.first()?.is_ascii_digit().then_some(number)
 }
 
 /// A string without escapes that is not empty, from the text that begins with it.
@@ -251,6 +271,14 @@ mod tests {
         assert_eq!(SEQUENCE.number(br#"{"sequence_number":"41"}"#), None);
         let endless = format!("{{\"sequence_number\":{}}}", "9".repeat(40));
         assert!(SEQUENCE.number(endless.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn the_numbers_of_an_object_are_found_by_their_names() {
+        let text = br#"{"a":1, "tier":"b", "c" : 2,"d":{"e":3,"f":null},"g":-4,"h":[5],"i":6"#;
+        let read: Vec<_> = numbers(text).map(|(key, n)| (std::str::from_utf8(key).unwrap(), n)).collect();
+        assert_eq!(read, [("a", 1), ("c", 2), ("e", 3), ("i", 6)]);
+        assert_eq!(numbers(b"{\"torn").count(), 0);
     }
 
     #[test]

@@ -35,6 +35,17 @@ pub enum Routed<'a> {
     Unknown,
 }
 
+/// The paths below the version that have a protocol of their own.
+pub const ENDPOINTS: [&str; 7] = [
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/responses",
+    "/messages",
+    "/messages/count_tokens",
+    "/models",
+];
+
 /// Finds the protocol of a request. `anthropic` says whether it bears `anthropic-version`: of what both vendors
 /// have, such a client means Anthropic's.
 pub fn route<'a>(method: &Method, path: &'a str, anthropic: bool) -> Routed<'a> {
@@ -108,7 +119,7 @@ fn posted(op: &str) -> Option<&'static dyn Dialect> {
 }
 
 fn is_endpoint(op: &str) -> bool {
-    op == "/models" || posted(op).is_some()
+    ENDPOINTS.contains(&op)
 }
 
 /// Whether `path` is `root` or under it.

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::reading::{Key, Raw, count, key, part};
+use super::reading::{Raw, count, numbers, part};
 use crate::watch::Usage;
 
 #[derive(Default, Deserialize)]
@@ -14,14 +14,40 @@ struct Details<'a> {
     thinking_tokens: Raw<'a>,
 }
 
-// OpenAI's two vocabularies (chat and Responses), DeepSeek's and Moonshot's names for cached tokens. No two of a
-// line stand in one object with different meanings, so the details need not be told from what they detail.
-static INPUT: [Key; 2] = [key!("\"prompt_tokens\""), key!("\"input_tokens\"")];
-static OUTPUT: [Key; 2] = [key!("\"completion_tokens\""), key!("\"output_tokens\"")];
-static CACHED: [Key; 2] = [key!("\"cached_tokens\""), key!("\"prompt_cache_hit_tokens\"")];
-static WRITTEN: [Key; 1] = [key!("\"cache_write_tokens\"")];
-static REASONING: [Key; 1] = [key!("\"reasoning_tokens\"")];
-static TOTAL: [Key; 1] = [key!("\"total_tokens\"")];
+/// What is counted under the names of OpenAI's two vocabularies (chat and Responses), DeepSeek's and Moonshot's. No
+/// two names of one count stand in one object with different meanings, so the details need not be told from what
+/// they detail; where two are there, the first counts.
+#[derive(Default)]
+struct Counts {
+    input: Option<u64>,
+    output: Option<u64>,
+    cached: Option<u64>,
+    /// Another name for `cached`, which has less to say.
+    cache_hit: Option<u64>,
+    written: Option<u64>,
+    reasoning: Option<u64>,
+    total: Option<u64>,
+}
+
+impl Counts {
+    fn of(text: &[u8]) -> Counts {
+        let mut counts = Counts::default();
+        for (key, number) in numbers(text) {
+            let count = match key {
+                b"prompt_tokens" | b"input_tokens" => &mut counts.input,
+                b"completion_tokens" | b"output_tokens" => &mut counts.output,
+                b"cached_tokens" => &mut counts.cached,
+                b"prompt_cache_hit_tokens" => &mut counts.cache_hit,
+                b"cache_write_tokens" => &mut counts.written,
+                b"reasoning_tokens" => &mut counts.reasoning,
+                b"total_tokens" => &mut counts.total,
+                _ => continue,
+            };
+            count.get_or_insert(number);
+        }
+        counts
+    }
+}
 
 /// A usage object of a protocol of OpenAI's.
 pub(super) fn openai(raw: Raw<'_>) -> Option<Usage> {
@@ -31,20 +57,19 @@ pub(super) fn openai(raw: Raw<'_>) -> Option<Usage> {
 
 /// The same, of the object's text.
 pub(super) fn openai_counts(text: &[u8]) -> Option<Usage> {
-    let count = |names: &[Key]| names.iter().find_map(|name| name.number(text));
-    let (input, output) = (count(&INPUT), count(&OUTPUT));
-    if input.is_none() && output.is_none() {
+    let counts = Counts::of(text);
+    if counts.input.is_none() && counts.output.is_none() {
         return None;
     }
-    let (input, output) = (input.unwrap_or(0), output.unwrap_or(0));
-    let reasoning = count(&REASONING).unwrap_or(0);
+    let (input, output) = (counts.input.unwrap_or(0), counts.output.unwrap_or(0));
+    let reasoning = counts.reasoning.unwrap_or(0);
     // xAI counts reasoning beside the completion; only the total tells.
     let beside = input.saturating_add(output).saturating_add(reasoning);
-    let aside = if count(&TOTAL) == Some(beside) { reasoning } else { 0 };
+    let aside = if counts.total == Some(beside) { reasoning } else { 0 };
     Some(shares(Usage {
         input,
-        cached_input: count(&CACHED).unwrap_or(0),
-        cache_write: count(&WRITTEN).unwrap_or(0),
+        cached_input: counts.cached.or(counts.cache_hit).unwrap_or(0),
+        cache_write: counts.written.unwrap_or(0),
         output: output.saturating_add(aside),
         reasoning,
     }))

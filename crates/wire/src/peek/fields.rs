@@ -37,7 +37,11 @@ impl Field {
     }
 
     pub(super) fn named(scan: &Scan<'_>, key: &Quoted) -> Option<Field> {
-        Field::ALL.into_iter().find(|field| says(scan, key, field.name()))
+        if key.escaped {
+            return Field::ALL.into_iter().find(|field| says(scan, key, field.name()));
+        }
+        let quoted = scan.slice(key.span.clone());
+        Field::ALL.into_iter().find(|field| &quoted[1..quoted.len() - 1] == field.name().as_bytes())
     }
 }
 
@@ -142,9 +146,14 @@ fn says(scan: &Scan<'_>, key: &Quoted, name: &str) -> bool {
 fn text(scan: &Scan<'_>, span: Range<usize>, field: &'static str) -> Result<Text, Malformed> {
     let quoted = std::str::from_utf8(scan.slice(span.clone()))
         .map_err(|bad| Malformed::NotUtf8 { at: span.start + bad.valid_up_to() })?;
-    // The scan let everything through but an escaped half of a surrogate pair.
-    let value = serde_json::from_str(quoted)
-        .map_err(|_| Malformed::WrongType { field, wants: "a string without unpaired surrogates" })?;
+    let inside = &quoted[1..quoted.len() - 1];
+    let value = if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+        inside.into()
+    } else {
+        // The scan let everything through but an escaped half of a surrogate pair.
+        serde_json::from_str(quoted)
+            .map_err(|_| Malformed::WrongType { field, wants: "a string without unpaired surrogates" })?
+    };
     Ok(Text { span, value })
 }
 

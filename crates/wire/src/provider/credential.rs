@@ -20,6 +20,10 @@ const API_KEY: HeaderName = HeaderName::from_static("api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const QUERY_KEY: &str = "key";
 
+/// The headers that bear credentials, the one that counts before others first, and how each is read.
+static CARRIERS: [(HeaderName, fn(HeaderValue) -> Option<Brought>); 4] =
+    [(X_API_KEY, key), (AUTHORIZATION, authorization), (API_KEY, key), (X_GOOG_API_KEY, key)];
+
 /// A secret that is ready to go up. It has neither `Debug` nor `Display`, so it can't be printed by accident.
 #[derive(Clone)]
 pub struct Credential {
@@ -87,22 +91,28 @@ pub fn take_credentials(
     headers: &mut HeaderMap,
     query: Option<&str>,
 ) -> (Option<ClientCredential>, Option<String>) {
-    let x_api_key = take_key(headers, &X_API_KEY);
-    let authorization = take_authorization(headers);
-    let api_key = take_key(headers, &API_KEY);
-    let x_goog_api_key = take_key(headers, &X_GOOG_API_KEY);
+    // One look at each name that is there costs less than a search for each that could be.
+    let mut there = [false; CARRIERS.len()];
+    for name in headers.keys() {
+        for (there, (carrier, _)) in there.iter_mut().zip(&CARRIERS) {
+            *there |= name == carrier;
+        }
+    }
+    let mut brought = None;
+    for (name, read) in there.iter().zip(&CARRIERS).filter_map(|(there, carrier)| there.then_some(carrier)) {
+        let value = headers.remove(name);
+        brought = brought.or_else(|| read(value?));
+    }
     let (query_key, query) = query.map_or((None, None), split_query);
-    let counts = x_api_key.or(authorization).or(api_key).or(x_goog_api_key).or(query_key);
-    (counts.map(ClientCredential), query)
+    (brought.or(query_key).map(ClientCredential), query)
 }
 
-fn take_key(headers: &mut HeaderMap, name: &HeaderName) -> Option<Brought> {
-    headers.remove(name).filter(|key| !key.as_bytes().trim_ascii().is_empty()).map(Brought::Key)
+fn key(value: HeaderValue) -> Option<Brought> {
+    (!value.as_bytes().trim_ascii().is_empty()).then_some(Brought::Key(value))
 }
 
 /// An SDK without a key sends the scheme alone: that is no credential.
-fn take_authorization(headers: &mut HeaderMap) -> Option<Brought> {
-    let value = headers.remove(AUTHORIZATION)?;
+fn authorization(value: HeaderValue) -> Option<Brought> {
     let there = token(&value).unwrap_or(value.as_bytes().trim_ascii());
     (!there.is_empty()).then_some(Brought::Authorization(value))
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::RandomState as FastHash;
 use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use smallvec::SmallVec;
@@ -19,7 +20,7 @@ pub struct TargetHandles {
     provider: Arc<str>,
     families: Families,
     attempts: [OnceLock<Counter>; Outcome::ALL.len()],
-    models: RwLock<HashMap<Arc<str>, Arc<ModelHandles>>>,
+    models: RwLock<HashMap<Arc<str>, Arc<ModelHandles>, FastHash>>,
     other: ModelHandles,
 }
 
