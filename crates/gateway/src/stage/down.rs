@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use smallvec::SmallVec;
 use wire::dialect::Shape;
 
 use crate::call::{Call, REQUEST_ID, text_value};
@@ -92,22 +91,37 @@ fn timing(call: &Call, queue: Duration) -> HeaderValue {
     let upstream =
         call.record.first_byte.map_or(Duration::ZERO, |first| first.saturating_sub(call.before_upstream));
     let gate = age.saturating_sub(queue).saturating_sub(upstream);
-    let mut text: SmallVec<[u8; 128]> = SmallVec::new();
+    let mut text = Text { bytes: [0; 128], len: 0 };
     for (name, time) in [("gate;dur=", gate), (", queue;dur=", queue), (", upstream;dur=", upstream)] {
-        text.extend_from_slice(name.as_bytes());
-        push_millis(&mut text, time);
+        text.push(name.as_bytes());
+        text.push_millis(time);
     }
-    HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("?"))
+    HeaderValue::from_bytes(&text.bytes[..text.len]).unwrap_or_else(|_| HeaderValue::from_static("?"))
 }
 
-/// Milliseconds with three digits behind the point.
-fn push_millis(text: &mut SmallVec<[u8; 128]>, time: Duration) {
-    let mut digits = itoa::Buffer::new();
-    let millis = time.as_secs() * 1000 + u64::from(time.subsec_millis());
-    text.extend_from_slice(digits.format(millis).as_bytes());
-    text.push(b'.');
-    // The leading one keeps the zeros of the fraction.
-    text.extend_from_slice(&digits.format(1000 + time.subsec_micros() % 1000).as_bytes()[1..]);
+/// A short text, put together without an allocation; what has no room is left out.
+struct Text {
+    bytes: [u8; 128],
+    len: usize,
+}
+
+impl Text {
+    fn push(&mut self, more: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(self.len..self.len + more.len()) {
+            room.copy_from_slice(more);
+            self.len += more.len();
+        }
+    }
+
+    /// Milliseconds with three digits behind the point.
+    fn push_millis(&mut self, time: Duration) {
+        let mut digits = itoa::Buffer::new();
+        let millis = time.as_secs() * 1000 + u64::from(time.subsec_millis());
+        self.push(digits.format(millis).as_bytes());
+        self.push(b".");
+        // The leading one keeps the zeros of the fraction.
+        self.push(&digits.format(1000 + time.subsec_micros() % 1000).as_bytes()[1..]);
+    }
 }
 
 #[cfg(test)]

@@ -33,15 +33,24 @@ impl Counts {
     fn of(text: &[u8]) -> Counts {
         let mut counts = Counts::default();
         for (key, number) in numbers(text) {
-            let count = match key {
-                b"prompt_tokens" | b"input_tokens" => &mut counts.input,
-                b"completion_tokens" | b"output_tokens" => &mut counts.output,
-                b"cached_tokens" => &mut counts.cached,
-                b"prompt_cache_hit_tokens" => &mut counts.cache_hit,
-                b"cache_write_tokens" => &mut counts.written,
-                b"reasoning_tokens" => &mut counts.reasoning,
-                b"total_tokens" => &mut counts.total,
-                _ => continue,
+            // Compared whole, by length first: a match on bytes would look at one after the other.
+            let is = |name: &str| key == name.as_bytes();
+            let count = if is("prompt_tokens") || is("input_tokens") {
+                &mut counts.input
+            } else if is("completion_tokens") || is("output_tokens") {
+                &mut counts.output
+            } else if is("total_tokens") {
+                &mut counts.total
+            } else if is("cached_tokens") {
+                &mut counts.cached
+            } else if is("reasoning_tokens") {
+                &mut counts.reasoning
+            } else if is("cache_write_tokens") {
+                &mut counts.written
+            } else if is("prompt_cache_hit_tokens") {
+                &mut counts.cache_hit
+            } else {
+                continue;
             };
             count.get_or_insert(number);
         }
