@@ -4,7 +4,10 @@
 //! clock tests it, and whatever is taken comes back by dropping its guard.
 
 pub mod alarm;
+pub mod flight;
 pub mod lanes;
+mod sync;
+pub mod tape;
 pub mod timing;
 
 pub use alarm::Alarm;
