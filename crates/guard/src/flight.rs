@@ -160,12 +160,53 @@ where
         }
     }
 
+    /// The flight's key, where others can board it.
+    pub fn key(&self) -> Option<&K> {
+        self.board.as_ref().map(|(_, key)| key)
+    }
+
+    /// A hold on the flight that is no seat: for who works on it and does not wait for it. None where nobody else
+    /// can board.
+    pub fn handle(&self) -> Option<Handle<K, T, S>> {
+        let (board, key) = self.board.clone()?;
+        Some(Handle { board, key, flight: self.flight.clone() })
+    }
+
     /// One more seat on the same flight.
     #[must_use = "dropping a seat gives it up"]
     pub fn another(&self) -> Self {
         // This one is held, so the flight is not abandoned meanwhile.
         *self.flight.seats.lock() += 1;
         Seat { board: self.board.clone(), flight: self.flight.clone() }
+    }
+}
+
+/// A hold on a flight that keeps nobody aboard.
+pub struct Handle<K, T, S> {
+    board: Arc<Flights<K, T, S>>,
+    key: K,
+    flight: Arc<Flight<T>>,
+}
+
+impl<K, T, S> Handle<K, T, S>
+where
+    K: Eq + Hash + Copy,
+    T: Aircraft,
+    S: BuildHasher,
+{
+    /// What flies.
+    pub fn craft(&self) -> &T {
+        &self.flight.craft
+    }
+
+    /// The flight's key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// As [`Seat::close`].
+    pub fn close(&self) {
+        self.board.take_off(&self.key, &self.flight, |_| true);
     }
 }
 

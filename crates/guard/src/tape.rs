@@ -139,6 +139,18 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
     }
 
     /// The head, once it is there.
+    pub fn head(&self) -> Option<H> {
+        self.state.lock().head.clone()
+    }
+
+    /// The head, if it is there already. A reader that only asks is woken by nothing.
+    pub fn try_head(&self, reader: &Reader) -> Option<H> {
+        let mut state = self.state.lock();
+        state.rouse(reader);
+        state.head.clone()
+    }
+
+    /// The head, once it is there.
     pub fn poll_head(&self, reader: &Reader, cx: &Context<'_>) -> Poll<H> {
         let mut state = self.state.lock();
         match state.head.clone() {
@@ -150,33 +162,35 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         }
     }
 
+    /// The next frame, or the ending after the last one, if it is there already. A reader that only asks is woken
+    /// by nothing.
+    pub fn try_next(&self, reader: &Reader) -> Option<Next<F, E>> {
+        let mut state = self.state.lock();
+        state.rouse(reader);
+        let (next, freed) = state.take_next(reader);
+        self.give_back(freed);
+        next
+    }
+
     /// The next frame, or the ending after the last one.
     pub fn poll_next(&self, reader: &Reader, cx: &Context<'_>) -> Poll<Next<F, E>> {
         let mut state = self.state.lock();
-        let dropped = state.dropped;
-        let Some(place) = state.readers[reader.0].as_mut() else { return Poll::Ready(Next::CastOff) };
-        if place.cast_off {
-            return Poll::Ready(Next::CastOff);
-        }
-        // As long as it reads it need not be woken.
-        place.waker = None;
-        let index = (place.at - dropped) as usize;
-        if let Some((frame, _)) = state.frames.get(index) {
-            let frame = frame.clone();
-            if let Some(place) = state.readers[reader.0].as_mut() {
-                place.at += 1;
+        state.rouse(reader);
+        let (next, freed) = state.take_next(reader);
+        self.give_back(freed);
+        match next {
+            Some(next) => Poll::Ready(next),
+            None => {
+                state.wait(reader, cx);
+                Poll::Pending
             }
-            if !state.keeps {
-                let freed = state.free_read();
-                self.budget.used.fetch_sub(freed, Relaxed);
-            }
-            return Poll::Ready(Next::Frame(frame));
         }
-        if let Some(ending) = &state.ending {
-            return Poll::Ready(Next::End(ending.clone()));
+    }
+
+    fn give_back(&self, freed: usize) {
+        if freed > 0 {
+            self.budget.used.fetch_sub(freed, Relaxed);
         }
-        state.wait(reader, cx);
-        Poll::Pending
     }
 
     /// A reader reads no more.
@@ -185,7 +199,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         let place = state.readers[reader.0].take();
         if !state.keeps {
             let freed = state.free_read();
-            self.budget.used.fetch_sub(freed, Relaxed);
+            self.give_back(freed);
         }
         drop(state);
         // Last, since dropping a waker may drop its task.
@@ -214,11 +228,6 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         Poll::Pending
     }
 
-    /// Whether the head was told.
-    pub fn has_head(&self) -> bool {
-        self.state.lock().head.is_some()
-    }
-
     /// The writer tells the head. Only the first one counts.
     pub fn put_head(&self, head: H) {
         let mut state = self.state.lock();
@@ -237,7 +246,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         if state.keeps && (state.weight > self.limit || self.budget.is_spent()) {
             state.keeps = false;
             let freed = state.free_read();
-            self.budget.used.fetch_sub(freed, Relaxed);
+            self.give_back(freed);
         }
         state.wake_readers();
     }
@@ -268,7 +277,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
             }
         }
         let freed = state.free_read();
-        self.budget.used.fetch_sub(freed, Relaxed);
+        self.give_back(freed);
         true
     }
 
@@ -288,7 +297,31 @@ impl<H, F, E> Drop for Tape<H, F, E> {
     }
 }
 
+impl<H, F: Clone, E: Clone> State<H, F, E> {
+    /// What comes next for a reader, if it is there, and how much that freed.
+    fn take_next(&mut self, reader: &Reader) -> (Option<Next<F, E>>, usize) {
+        let Some(place) = self.readers[reader.0].as_mut().filter(|place| !place.cast_off) else {
+            return (Some(Next::CastOff), 0);
+        };
+        match self.frames.get((place.at - self.dropped) as usize) {
+            Some((frame, _)) => {
+                let next = Next::Frame(frame.clone());
+                place.at += 1;
+                (Some(next), if self.keeps { 0 } else { self.free_read() })
+            }
+            None => (self.ending.clone().map(Next::End), 0),
+        }
+    }
+}
+
 impl<H, F, E> State<H, F, E> {
+    /// A reader that reads need not be woken.
+    fn rouse(&mut self, reader: &Reader) {
+        if let Some(place) = self.readers[reader.0].as_mut() {
+            place.waker = None;
+        }
+    }
+
     fn wait(&mut self, reader: &Reader, cx: &Context<'_>) {
         let Some(place) = self.readers[reader.0].as_mut() else { return };
         if !place.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {

@@ -29,6 +29,34 @@ const HEAD: usize = 4 * 1024;
 /// How much of a longer event is kept from its end, where the usage stands.
 const TAIL: usize = 32 * 1024;
 
+/// Takes what goes out.
+pub trait Out {
+    /// Bytes of the answer.
+    fn answer(&mut self, bytes: Bytes);
+
+    /// An event (or the last byte of one) that tells usage to a caller who did not ask for it.
+    fn usage(&mut self, bytes: Bytes);
+}
+
+/// For who did not ask for usage.
+impl Out for VecDeque<Bytes> {
+    fn answer(&mut self, bytes: Bytes) {
+        self.push_back(bytes);
+    }
+
+    fn usage(&mut self, _: Bytes) {}
+}
+
+/// Where the last piece of an event goes.
+enum Goes {
+    /// Out, with its neighbours in the chunk.
+    Along,
+    /// It is an event of usage alone.
+    Apart,
+    /// It has gone out, together with what was held of the event.
+    Gone,
+}
+
 /// One stream on its way through.
 pub struct Relay {
     dialect: &'static dyn Dialect,
@@ -61,18 +89,25 @@ impl Relay {
     }
 
     /// Takes the next chunk and adds what may go out now.
-    pub fn feed(&mut self, chunk: Bytes, out: &mut VecDeque<Bytes>) {
+    pub fn feed(&mut self, chunk: Bytes, out: &mut impl Out) {
         // All before `at` is decided; all from `kept` to `at` goes out.
         let (mut kept, mut at) = (0, 0);
         if self.held.is_empty() && self.at_boundary() && self.ends.completes_crlf(&chunk) {
             at = 1;
-            kept = usize::from(self.cut_out);
+            if self.cut_out {
+                kept = 1;
+                out.usage(chunk.slice(..1));
+            }
         }
         while let Some(found) = self.ends.next(&chunk[at..]) {
             let end = at + found.length;
-            if !self.passes(&chunk[at..end], found.one_line, out) {
+            let goes = self.goes(&chunk[at..end], found.one_line, out);
+            if !matches!(goes, Goes::Along) {
                 push(out, chunk.slice(kept..at));
                 kept = end;
+            }
+            if matches!(goes, Goes::Apart) {
+                out.usage(chunk.slice(at..end));
             }
             at = end;
         }
@@ -88,39 +123,44 @@ impl Relay {
         }
     }
 
-    /// Takes the last piece of an event; true where that piece goes out with its neighbours in the chunk. Else the
-    /// event was cut out, or it has gone out together with what was held of it.
+    /// Takes the last piece of an event.
     #[inline]
-    fn passes(&mut self, piece: &[u8], one_line: bool, out: &mut VecDeque<Bytes>) -> bool {
+    fn goes(&mut self, piece: &[u8], one_line: bool, out: &mut impl Out) -> Goes {
         if let Some(mut long) = self.long.take() {
             long.add(piece);
             long.tell(self.dialect, &mut self.watch);
             self.cut_out = false;
-            return true;
+            return Goes::Along;
         }
         if self.held.is_empty() {
             let event = if one_line { Event::of_line(&piece[..piece.len() - 2]) } else { Event::read(piece) };
             self.cut_out = self.look(&event);
-            return !self.cut_out;
+            return if self.cut_out { Goes::Apart } else { Goes::Along };
         }
         self.held.extend_from_slice(piece);
         let whole = self.held.split().freeze();
         self.cut_out = self.look(&Event::read(&whole));
-        if !self.cut_out {
-            out.push_back(whole);
+        match self.cut_out {
+            true => out.usage(whole),
+            false => out.answer(whole),
         }
-        false
+        Goes::Gone
     }
 
     /// Takes the clean end of the stream: what is held is looked at as an event and goes out.
-    pub fn finish(&mut self, out: &mut VecDeque<Bytes>) {
+    pub fn finish(&mut self, out: &mut impl Out) {
         if let Some(long) = self.long.take() {
             long.tell(self.dialect, &mut self.watch);
             self.torn = true;
         }
         let rest = self.held.split().freeze();
-        if !rest.is_empty() && !self.look(&Event::read(&rest)) {
-            out.push_back(rest);
+        if rest.is_empty() {
+            return;
+        }
+        if self.look(&Event::read(&rest)) {
+            out.usage(rest);
+        } else {
+            out.answer(rest);
             self.torn = true;
         }
     }
@@ -142,19 +182,19 @@ impl Relay {
         self.strip_usage && part == Part::UsageOnly
     }
 
-    fn hold(&mut self, tail: &[u8], out: &mut VecDeque<Bytes>) {
+    fn hold(&mut self, tail: &[u8], out: &mut impl Out) {
         self.held.extend_from_slice(tail);
         if self.held.len() > HOLD {
             let begun = std::mem::take(&mut self.held).freeze();
             self.long = Some(Box::new(LongBody::new(&begun)));
-            out.push_back(begun);
+            out.answer(begun);
         }
     }
 }
 
-fn push(out: &mut VecDeque<Bytes>, piece: Bytes) {
+fn push(out: &mut impl Out, piece: Bytes) {
     if !piece.is_empty() {
-        out.push_back(piece);
+        out.answer(piece);
     }
 }
 

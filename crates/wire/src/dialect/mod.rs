@@ -8,6 +8,7 @@
 mod anthropic;
 mod complaint;
 mod fault;
+mod keep;
 mod opaque;
 mod openai_chat;
 mod openai_other;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 
 pub use anthropic::{COUNT_TOKENS, MESSAGES};
 pub use fault::{Fault, Shape, error_body};
+pub use keep::may_keep;
 pub use opaque::{OPAQUE_ANTHROPIC, OPAQUE_OPENAI};
 pub use openai_chat::CHAT;
 pub use openai_other::{COMPLETIONS, EMBEDDINGS, MODELS, MODELS_ANTHROPIC};

@@ -212,7 +212,7 @@ fn braced(text: &[u8]) -> Option<&[u8]> {
 
 /// What follows a key: the text from the first byte of its value on. None where no colon follows.
 #[inline]
-fn value(after: &[u8]) -> Option<&[u8]> {
+pub(super) fn value(after: &[u8]) -> Option<&[u8]> {
     match after {
         [b':', b'!'..=b'~', ..] => Some(&after[1..]),
         _ => {
