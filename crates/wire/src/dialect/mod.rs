@@ -27,6 +27,7 @@ pub use openai_responses::RESPONSES;
 pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
 
 use crate::edit::Edits;
+use crate::fold::Fold;
 use crate::peek::Peek;
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -96,6 +97,16 @@ pub trait Dialect: Send + Sync + 'static {
     /// Takes note of a whole plain answer, good or bad. An error is one whatever its status.
     fn read_answer(&self, body: &[u8], watch: &mut Watch);
 
+    /// What makes the plain answer of a stream; none where the protocol has no streams.
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        None
+    }
+
+    /// The stream that a plain answer amounts to; `usage` says whether the caller asked for the usage.
+    fn unfold(&self, _body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
+        None
+    }
+
     /// The event that ends a stream of this protocol which can't be finished. It never looks like a whole answer.
     fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {
         data_event(None, &error_body(self.shape(), fault))
@@ -108,7 +119,7 @@ pub trait Dialect: Send + Sync + 'static {
 }
 
 /// One event of one data line.
-fn data_event(name: Option<&str>, data: &[u8]) -> Bytes {
+pub(crate) fn data_event(name: Option<&str>, data: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(data.len() + 40);
     if let Some(name) = name {
         event.extend_from_slice(b"event: ");
