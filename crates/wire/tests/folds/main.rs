@@ -4,6 +4,8 @@
 
 mod chat;
 mod golden;
+mod messages;
+mod responses;
 
 use serde_json::Value;
 use wire::dialect::{DIALECTS, Dialect};
