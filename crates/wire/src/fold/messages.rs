@@ -68,15 +68,20 @@ impl Blocks {
         Some(())
     }
 
-    /// Blocks are numbered from 0 on, and a plain answer has no other numbers for them than their places.
+    /// Blocks come one after the other, numbered from 0 on; a plain answer has no other numbers for them than their
+    /// places.
     fn open(&mut self, said: &Members<'_>) -> Option<()> {
         only(said, &["type", "index", "content_block"])?;
         let next = number(said.get("index")?)? == self.blocks.len();
-        if !next || self.message.is_none() || self.closing {
+        if !next || self.message.is_none() || self.closing || self.is_open() {
             return None;
         }
         self.blocks.push(Block::of(&Members::of(said.get("content_block")?)?)?);
         Some(())
+    }
+
+    fn is_open(&self) -> bool {
+        self.blocks.last().is_some_and(|block| block.open)
     }
 
     fn block(&mut self, said: &Members<'_>) -> Option<&mut Block> {
@@ -85,10 +90,10 @@ impl Blocks {
     }
 
     fn say(&mut self, said: &Members<'_>) -> Option<()> {
-        let message = self.message.as_mut()?;
-        if self.blocks.iter().any(|block| block.open) {
+        if self.is_open() {
             return None;
         }
+        let message = self.message.as_mut()?;
         self.closing = true;
         for (key, raw) in said.iter() {
             match key {

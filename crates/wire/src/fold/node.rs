@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::json::{MEMBERS, Members, Object, array, elements, is_blank, is_text};
 
 /// How deep values are looked into. Providers nest four deep; the bound is for the stack.
-const DEPTH: usize = 32;
+const DEPTH: usize = 16;
 
 /// A value that grows.
 #[derive(Debug)]

@@ -4,9 +4,11 @@
 
 mod chat;
 mod clients;
+mod faults;
 mod golden;
 mod messages;
 mod responses;
+mod round;
 
 use serde_json::Value;
 use wire::dialect::{DIALECTS, Dialect};
