@@ -1,7 +1,7 @@
 //! The protocols: one file each, and one line in the table.
 //!
-//! A dialect knows what its answers say of themselves and how its clients want to be told bad news. It never
-//! changes an answer: the relay passes bytes, the dialect looks at them.
+//! A dialect knows what its answers say of themselves, which other form they have and how its clients want to be
+//! told bad news. It never changes an answer: the relay passes bytes, the dialect looks at them.
 //!
 //! Invariant: no dialect panics or fails on what a provider sends; what it can't read it leaves unread.
 

@@ -81,9 +81,9 @@ impl Chunks {
         Some(())
     }
 
-    /// The choice of that index. None may be left out.
+    /// The choice of that index. They may begin in any order, and one that is left out never ends. The bound is that
+    /// of the API on `n`.
     fn choice(&mut self, index: usize) -> Option<&mut Choice> {
-        // Choices may begin in any order; the bound is that of the API on `n`.
         if index >= 128 {
             return None;
         }
@@ -222,9 +222,9 @@ impl Choice {
             return None;
         }
         match self.message.get_mut(key) {
-            Some(_) if is_blank(raw) => Some(()),
+            Some(there) if is_blank(raw) && !there.is_null() => Some(()),
             // Parts of a content that come one by one would have been one part in the plain answer.
-            Some(Node::Whole(there)) if key == "content" && !is_blank(there) && !is_text(there) => None,
+            Some(there) if key == "content" && !there.is_null() && !is_text(raw) => None,
             _ => self.message.grow(key, raw),
         }
     }

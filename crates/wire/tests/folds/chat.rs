@@ -30,6 +30,8 @@ fn a_message_that_says_nothing_has_a_role_and_no_content() {
     assert_eq!(message(&[]), Some(json!({"role":"assistant","content":null})));
     assert_eq!(message(&[r#"{"role":"assistant","content":null}"#]), message(&[]));
     assert_eq!(message(&["null"]), message(&[]));
+    let empty = message(&[r#"{"content":null}"#, r#"{"content":""}"#, r#"{"content":null}"#]);
+    assert_eq!(empty, Some(json!({"role":"assistant","content":""})));
 }
 
 #[test]
