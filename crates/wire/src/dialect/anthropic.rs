@@ -12,6 +12,7 @@ use super::reading::{
 };
 use super::usage::anthropic as usage_of;
 use super::{Dialect, Fault, Part, Shape, data_event, error_body};
+use crate::fold::{Blocks, Fold, unfold_message};
 use crate::sse::Event;
 use crate::watch::Watch;
 
@@ -70,6 +71,14 @@ impl Dialect for Messages {
 
     fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
         note_ends(head, tail, watch);
+    }
+
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        Some(Box::new(Blocks::default()))
+    }
+
+    fn unfold(&self, body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
+        unfold_message(body)
     }
 
     fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {

@@ -1,7 +1,7 @@
 //! The protocols: one file each, and one line in the table.
 //!
-//! A dialect knows what its answers say of themselves and how its clients want to be told bad news. It never
-//! changes an answer: the relay passes bytes, the dialect looks at them.
+//! A dialect knows what its answers say of themselves, which other form they have and how its clients want to be
+//! told bad news. It never changes an answer: the relay passes bytes, the dialect looks at them.
 //!
 //! Invariant: no dialect panics or fails on what a provider sends; what it can't read it leaves unread.
 
@@ -29,6 +29,7 @@ pub use openai_responses::RESPONSES;
 pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
 
 use crate::edit::Edits;
+use crate::fold::Fold;
 use crate::peek::Peek;
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -98,6 +99,16 @@ pub trait Dialect: Send + Sync + 'static {
     /// Takes note of a whole plain answer, good or bad. An error is one whatever its status.
     fn read_answer(&self, body: &[u8], watch: &mut Watch);
 
+    /// What makes the plain answer of a stream; none where the protocol has no streams.
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        None
+    }
+
+    /// The stream that a plain answer amounts to; `usage` says whether the caller asked for the usage.
+    fn unfold(&self, _body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
+        None
+    }
+
     /// The event that ends a stream of this protocol which can't be finished. It never looks like a whole answer.
     fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {
         data_event(None, &error_body(self.shape(), fault))
@@ -110,7 +121,7 @@ pub trait Dialect: Send + Sync + 'static {
 }
 
 /// One event of one data line.
-fn data_event(name: Option<&str>, data: &[u8]) -> Bytes {
+pub(crate) fn data_event(name: Option<&str>, data: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(data.len() + 40);
     if let Some(name) = name {
         event.extend_from_slice(b"event: ");

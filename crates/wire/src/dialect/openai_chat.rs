@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::Deserialize;
 
 use super::complaint::complaint;
@@ -14,6 +15,7 @@ use super::reading::{
 use super::usage::{openai as usage_of, openai_counts};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
+use crate::fold::{Chunks, Fold, Form, unfold_chunks};
 use crate::peek::Peek;
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -55,6 +57,14 @@ impl Dialect for Chat {
 
     fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
         note_ends(head, tail, watch);
+    }
+
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        Some(Box::new(Chunks::new(Form::Chat)))
+    }
+
+    fn unfold(&self, body: &[u8], usage: bool) -> Option<Vec<Bytes>> {
+        unfold_chunks(Form::Chat, body, usage)
     }
 }
 

@@ -1,9 +1,12 @@
 //! The rest of OpenAI's endpoints that are more than a pass-through: legacy completions, embeddings, models.
 //! Anthropic's list of models has the same path and stands here too.
 
+use bytes::Bytes;
+
 use super::openai_chat::{note_ends, read_answer, watch_chunk, watch_ends};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
+use crate::fold::{Chunks, Fold, Form, unfold_chunks};
 use crate::peek::Peek;
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -51,6 +54,14 @@ impl Dialect for Completions {
 
     fn read_ends(&self, head: &[u8], tail: &[u8], watch: &mut Watch) {
         note_ends(head, tail, watch);
+    }
+
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        Some(Box::new(Chunks::new(Form::Completions)))
+    }
+
+    fn unfold(&self, body: &[u8], usage: bool) -> Option<Vec<Bytes>> {
+        unfold_chunks(Form::Completions, body, usage)
     }
 }
 

@@ -14,6 +14,7 @@ use super::reading::{
 };
 use super::usage::openai as usage_of;
 use super::{Dialect, Fault, Part, Shape, data_event};
+use crate::fold::{Fold, LastState, unfold_response};
 use crate::sse::Event;
 use crate::watch::Watch;
 
@@ -59,6 +60,14 @@ impl Dialect for Responses {
         if let Some(said) = complaint(body) {
             watch.set_error(&said);
         }
+    }
+
+    fn fold(&self) -> Option<Box<dyn Fold>> {
+        Some(Box::new(LastState::default()))
+    }
+
+    fn unfold(&self, body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
+        unfold_response(body)
     }
 
     fn error_event(&self, fault: &Fault<'_>, watch: &Watch) -> Bytes {
