@@ -4,6 +4,7 @@
 use super::openai_chat::{note_ends, read_answer, watch_chunk, watch_ends};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
+use crate::fingerprint::{self, Rules};
 use crate::peek::Peek;
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -31,6 +32,10 @@ impl Dialect for Completions {
 
     fn is_generation(&self) -> bool {
         true
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::COMPLETIONS)
     }
 
     fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {
@@ -64,6 +69,10 @@ impl Dialect for Embeddings {
 
     fn shape(&self) -> Shape {
         Shape::OpenAi
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::EMBEDDINGS)
     }
 
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {
