@@ -8,21 +8,27 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use wire::dialect::{CHAT, Dialect};
 use wire::edit::Edits;
+use wire::fingerprint::{Fingerprint, Parts, Scratch, Sharing};
 use wire::peek::Peek;
 
 const ROUNDS: u32 = 300;
 const ROUND: Duration = Duration::from_millis(1);
 
 fn main() {
+    let rules = CHAT.rules().expect("chat is shared");
+    let mut room = Scratch::default();
     for (name, body) in [
         ("small, one line", chat(1, 1, "Name a river in France.")),
+        ("small, six turns", chat(6, 1, "Name a river in France.")),
         ("74 KB, plain text", chat(1, 74_000, "the quick brown fox jumps over the lazy dog ")),
         ("74 KB, 60 turns of code", chat(60, 74_000, "    if x > 0 {\n        println!(\"{x}\");\n    }\n")),
         ("74 KB, Chinese", chat(10, 74_000, "天地玄黃,宇宙洪荒。日月盈昃,辰宿列張。")),
     ] {
         let peek = Peek::of(&body).expect("a chat body");
         report(&format!("peek, {name}"), body.len(), || Peek::of(black_box(&body)));
+        report(&format!("key, {name}"), body.len(), || Peek::shared(black_box(&body), rules, &mut room));
         report(&format!("edit, {name}"), body.len(), || {
             let mut edits = Edits::default();
             edits.model(black_box(&peek), "gpt-5-mini");
@@ -30,6 +36,26 @@ fn main() {
             edits.apply(&body)
         });
     }
+    fingerprint();
+}
+
+/// What a key costs after the body was read.
+fn fingerprint() {
+    let rules = CHAT.rules().expect("chat is shared");
+    let body = chat(1, 1, "Name a river in France.");
+    let (_, sharing) = Peek::shared(&body, rules, &mut Scratch::default()).expect("a chat body");
+    let Sharing::Allowed(meaning) = sharing else { unreachable!("a plain call is shared") };
+    let mut headers = http::HeaderMap::new();
+    headers.insert("openai-organization", http::HeaderValue::from_static("org-1"));
+    let parts = Parts {
+        dialect: CHAT.name(),
+        model: "gpt-5",
+        account: b"openai/1",
+        scope: b"team/1",
+        headers: &headers,
+        query: None,
+    };
+    report("fingerprint", 0, || Fingerprint::of(black_box(&parts), &meaning));
 }
 
 /// A chat body of about `size` bytes in `turns` messages that repeat `text`.

@@ -4,13 +4,14 @@
 //! invents tomorrow works today. Nothing in here panics on what a client or a provider sends.
 //!
 //! A request's way: [`dialect::route`] finds its protocol, [`peek`] borrows the few fields that matter, [`edit`]
-//! changes them by splicing, [`provider`] and [`base`] say where to and with which credentials. An answer's way:
-//! [`relay`] passes a stream on in whole events ([`sse`]) and watches what it says of itself; [`fold`] gives an
-//! answer the form that a caller asked for where it came in the other.
+//! changes them by splicing, [`fingerprint`] says which calls may share an answer, [`provider`] and [`base`] say where
+//! to and with which credentials. An answer's way: [`relay`] passes a stream on in whole events ([`sse`]) and watches
+//! what it says of itself; [`fold`] gives an answer the form that a caller asked for where it came in the other.
 
 pub mod base;
 pub mod dialect;
 pub mod edit;
+pub mod fingerprint;
 pub mod fold;
 pub mod peek;
 pub mod provider;

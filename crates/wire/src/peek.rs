@@ -13,11 +13,13 @@
 
 use std::ops::Range;
 
+use crate::fingerprint::{Listener, Rules, Scratch, Sharing};
+
 use self::fields::{Field, Fields};
-use self::scan::Scan;
+use self::scan::{Scan, Sink};
 
 mod fields;
-mod scan;
+pub(crate) mod scan;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -102,7 +104,22 @@ impl Malformed {
 
 impl Peek {
     pub fn of(body: &[u8]) -> Result<Peek, Malformed> {
-        let mut scan = Scan::new(body);
+        Peek::listened(body, ()).map(|(peek, ())| peek)
+    }
+
+    /// The same, and in the same pass whether calls that say the same may share an answer.
+    pub fn shared(
+        body: &[u8],
+        rules: &'static Rules,
+        room: &mut Scratch,
+    ) -> Result<(Peek, Sharing), Malformed> {
+        let (peek, listener) = Peek::listened(body, Listener::new(body, rules, room))?;
+        Ok((peek, listener.finish()))
+    }
+
+    /// The same as [`Peek::of`], while `sink` is told what passes.
+    fn listened<S: Sink>(body: &[u8], sink: S) -> Result<(Peek, S), Malformed> {
+        let mut scan = Scan::new(body, sink);
         match scan.look() {
             Some(b'{') => scan.expect(b'{')?,
             Some(b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
@@ -117,8 +134,8 @@ impl Peek {
             Some(field) => seen.read(scan, field),
             None => scan.skip(1).map(drop),
         })?;
-        scan.finish()?;
-        Ok(seen.into_peek(object_start, empty))
+        let sink = scan.finish()?;
+        Ok((seen.into_peek(object_start, empty), sink))
     }
 
     /// Whether the caller asks for a stream.

@@ -12,6 +12,7 @@ use super::reading::{
 };
 use super::usage::anthropic as usage_of;
 use super::{Dialect, Fault, Part, Shape, data_event, error_body};
+use crate::fingerprint::{self, Rules};
 use crate::fold::{Blocks, Fold, unfold_message};
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -35,6 +36,10 @@ impl Dialect for Messages {
 
     fn is_generation(&self) -> bool {
         true
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::MESSAGES)
     }
 
     fn watch_event(&self, event: &Event<'_>, watch: &mut Watch) -> Part {

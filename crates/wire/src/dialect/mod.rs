@@ -29,6 +29,7 @@ pub use openai_responses::RESPONSES;
 pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
 
 use crate::edit::Edits;
+use crate::fingerprint::Rules;
 use crate::fold::Fold;
 use crate::peek::Peek;
 use crate::sse::Event;
@@ -78,6 +79,11 @@ pub trait Dialect: Send + Sync + 'static {
     /// Whether its requests are JSON that names a model.
     fn reads_body(&self) -> bool {
         true
+    }
+
+    /// Which of its calls may share an answer; none may without.
+    fn rules(&self) -> Option<&'static Rules> {
+        None
     }
 
     /// Makes a streaming request ask for its usage. False where there is nothing to ask or it asks already.

@@ -15,6 +15,7 @@ use super::reading::{
 use super::usage::{openai as usage_of, openai_counts};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
+use crate::fingerprint::{self, Rules};
 use crate::fold::{Chunks, Fold, Form, unfold_chunks};
 use crate::peek::Peek;
 use crate::sse::Event;
@@ -37,6 +38,10 @@ impl Dialect for Chat {
 
     fn is_generation(&self) -> bool {
         true
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::CHAT)
     }
 
     fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use super::openai_chat::{note_ends, read_answer, watch_chunk, watch_ends};
 use super::{Dialect, Part, Shape};
 use crate::edit::Edits;
+use crate::fingerprint::{self, Rules};
 use crate::fold::{Chunks, Fold, Form, unfold_chunks};
 use crate::peek::Peek;
 use crate::sse::Event;
@@ -34,6 +35,10 @@ impl Dialect for Completions {
 
     fn is_generation(&self) -> bool {
         true
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::COMPLETIONS)
     }
 
     fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {
@@ -75,6 +80,10 @@ impl Dialect for Embeddings {
 
     fn shape(&self) -> Shape {
         Shape::OpenAi
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::EMBEDDINGS)
     }
 
     fn read_answer(&self, body: &[u8], watch: &mut Watch) {

@@ -14,6 +14,7 @@ use super::reading::{
 };
 use super::usage::openai as usage_of;
 use super::{Dialect, Fault, Part, Shape, data_event};
+use crate::fingerprint::{self, Rules};
 use crate::fold::{Fold, LastState, unfold_response};
 use crate::sse::Event;
 use crate::watch::Watch;
@@ -35,6 +36,10 @@ impl Dialect for Responses {
 
     fn is_generation(&self) -> bool {
         true
+    }
+
+    fn rules(&self) -> Option<&'static Rules> {
+        Some(&fingerprint::RESPONSES)
     }
 
     fn watch_event(&self, event: &Event<'_>, watch: &mut Watch) -> Part {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::scan::{Quoted, Scan};
+use super::scan::{Quoted, Scan, Sink};
 use super::{Flag, Limit, Malformed, Peek, StreamOptions, Text};
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Field {
         }
     }
 
-    pub(super) fn named(scan: &Scan<'_>, key: &Quoted) -> Option<Field> {
+    pub(super) fn named(scan: &Scan<'_, impl Sink>, key: &Quoted) -> Option<Field> {
         if key.escaped {
             return Field::ALL.into_iter().find(|field| says(scan, key, field.name()));
         }
@@ -63,7 +63,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// Consumes the value of a top-level field.
-    pub(super) fn read(&mut self, scan: &mut Scan<'_>, field: Field) -> Result<(), Malformed> {
+    pub(super) fn read(&mut self, scan: &mut Scan<'_, impl Sink>, field: Field) -> Result<(), Malformed> {
         let bit = 1 << field as u8;
         let name = field.name();
         if self.seen & bit != 0 {
@@ -119,7 +119,12 @@ struct Value {
 
 impl Value {
     /// Consumes a value, and then judges its type: broken JSON is the graver fault.
-    fn read(scan: &mut Scan<'_>, outer: u32, field: &'static str, kind: Kind) -> Result<Value, Malformed> {
+    fn read(
+        scan: &mut Scan<'_, impl Sink>,
+        outer: u32,
+        field: &'static str,
+        kind: Kind,
+    ) -> Result<Value, Malformed> {
         let first = scan.look();
         let span = scan.skip(outer)?;
         match first {
@@ -135,7 +140,7 @@ impl Value {
 }
 
 /// Whether a key says `name`, however it is spelled.
-fn says(scan: &Scan<'_>, key: &Quoted, name: &str) -> bool {
+fn says(scan: &Scan<'_, impl Sink>, key: &Quoted, name: &str) -> bool {
     let quoted = scan.slice(key.span.clone());
     if key.escaped {
         return serde_json::from_slice::<String>(quoted).is_ok_and(|key| key == name);
@@ -143,7 +148,7 @@ fn says(scan: &Scan<'_>, key: &Quoted, name: &str) -> bool {
     quoted[1..quoted.len() - 1] == *name.as_bytes()
 }
 
-fn text(scan: &Scan<'_>, span: Range<usize>, field: &'static str) -> Result<Text, Malformed> {
+fn text(scan: &Scan<'_, impl Sink>, span: Range<usize>, field: &'static str) -> Result<Text, Malformed> {
     let quoted = std::str::from_utf8(scan.slice(span.clone()))
         .map_err(|bad| Malformed::NotUtf8 { at: span.start + bad.valid_up_to() })?;
     let inside = &quoted[1..quoted.len() - 1];
@@ -157,12 +162,12 @@ fn text(scan: &Scan<'_>, span: Range<usize>, field: &'static str) -> Result<Text
     Ok(Text { span, value })
 }
 
-fn flag(scan: &Scan<'_>, span: Range<usize>) -> Flag {
+fn flag(scan: &Scan<'_, impl Sink>, span: Range<usize>) -> Flag {
     let value = scan.slice(span.clone()) == b"true";
     Flag { span, value }
 }
 
-fn limit(scan: &mut Scan<'_>, field: &'static str) -> Result<Option<Limit>, Malformed> {
+fn limit(scan: &mut Scan<'_, impl Sink>, field: &'static str) -> Result<Option<Limit>, Malformed> {
     let span = Value::read(scan, 1, field, NUMBER)?.present();
     Ok(span.map(|span| Limit { value: tokens(scan.slice(span.clone())), span }))
 }
@@ -178,7 +183,7 @@ fn tokens(number: &[u8]) -> u64 {
     })
 }
 
-fn stream_options(scan: &mut Scan<'_>) -> Result<StreamOptions, Malformed> {
+fn stream_options(scan: &mut Scan<'_, impl Sink>) -> Result<StreamOptions, Malformed> {
     if scan.look() != Some(b'{') {
         let Value { span, .. } = Value::read(scan, 1, Field::StreamOptions.name(), OBJECT)?;
         return Ok(StreamOptions { span, object_start: None, empty: true, include_usage: None });

@@ -6,6 +6,8 @@
 //! escaped lone surrogate passes in strings that nobody here reads, because it
 //! is grammatical and the provider may take it.
 //!
+//! Somebody may listen to what it passes ([`Sink`]); nobody does (`()`) costs nothing.
+//!
 //! UTF-8 is only checked if a string held a byte outside ASCII ([`Scan::finish`]):
 //! outside strings such a byte is a syntax error anyway.
 
@@ -24,21 +26,56 @@ const WORD: usize = 8;
 const ONES: u64 = u64::MAX / 0xff;
 const HIGH: u64 = ONES << 7;
 
-pub(super) struct Scan<'a> {
+/// Is told what a scan passes, in the order of the body. It learns of a fault by the scan's end only, and of
+/// bytes that are not UTF-8 not at all.
+pub(crate) trait Sink {
+    /// Whether anybody listens; where nobody does, what only a listener wants is not found out.
+    const LISTENS: bool;
+
+    /// White space between two tokens.
+    fn space(&mut self, _gap: Range<usize>) {}
+    fn open(&mut self, _at: usize, _object: bool) {}
+    /// A member's key; its value follows.
+    fn key(&mut self, _key: &Quoted) {}
+    /// A member's value is over. Its comma, if it has one, is at `at` as well, and is over before `next`.
+    fn member_ends(&mut self, _at: usize, _next: usize) {}
+    fn close(&mut self, _at: usize) {}
+    fn string(&mut self, _string: &Quoted) {}
+    fn number(&mut self, _number: &Number) {}
+    /// `true`, `false` or `null`.
+    fn word(&mut self, _span: Range<usize>) {}
+}
+
+impl Sink for () {
+    const LISTENS: bool = false;
+}
+
+pub(super) struct Scan<'a, S = ()> {
     bytes: &'a [u8],
     at: usize,
     ascii: bool,
+    sink: S,
 }
 
 /// A string as it stands in the body, quotes included.
-pub(super) struct Quoted {
-    pub(super) span: Range<usize>,
-    pub(super) escaped: bool,
+pub(crate) struct Quoted {
+    pub(crate) span: Range<usize>,
+    pub(crate) escaped: bool,
+    /// It has escapes that can be spelled otherwise: `\u` or `\/`.
+    pub(crate) respellable: bool,
 }
 
-impl<'a> Scan<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Scan { bytes, at: 0, ascii: true }
+/// A number as it stands in the body.
+pub(crate) struct Number {
+    pub(crate) span: Range<usize>,
+    /// Where its point is.
+    pub(crate) point: Option<usize>,
+    pub(crate) exponent: bool,
+}
+
+impl<'a, S: Sink> Scan<'a, S> {
+    pub(super) fn new(bytes: &'a [u8], sink: S) -> Self {
+        Scan { bytes, at: 0, ascii: true, sink }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -51,13 +88,16 @@ impl<'a> Scan<'a> {
 
     /// The next byte that is not white space, not consumed.
     pub(super) fn look(&mut self) -> Option<u8> {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-                return Some(byte);
-            }
+        let start = self.at;
+        let mut next = self.bytes.get(self.at);
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = next {
             self.at += 1;
+            next = self.bytes.get(self.at);
         }
-        None
+        if S::LISTENS && self.at > start {
+            self.sink.space(start..self.at);
+        }
+        next.copied()
     }
 
     /// Consumes `byte` if it comes next, white space aside.
@@ -72,14 +112,14 @@ impl<'a> Scan<'a> {
     }
 
     /// Checks what can only be judged once everything was read.
-    pub(super) fn finish(mut self) -> Result<(), Malformed> {
+    pub(super) fn finish(mut self) -> Result<S, Malformed> {
         if self.look().is_some() {
             return Err(self.wrong());
         }
-        if self.ascii {
-            return Ok(());
+        if !self.ascii {
+            std::str::from_utf8(self.bytes).map_err(|bad| Malformed::NotUtf8 { at: bad.valid_up_to() })?;
         }
-        std::str::from_utf8(self.bytes).map(drop).map_err(|bad| Malformed::NotUtf8 { at: bad.valid_up_to() })
+        Ok(self.sink)
     }
 
     /// Reads the members of an object whose `{` was consumed. `each` gets every
@@ -88,22 +128,29 @@ impl<'a> Scan<'a> {
         &mut self,
         mut each: impl FnMut(&mut Self, Quoted) -> Result<(), Malformed>,
     ) -> Result<bool, Malformed> {
+        self.sink.open(self.at - 1, true);
         if self.take(b'}') {
+            self.sink.close(self.at - 1);
             return Ok(true);
         }
         loop {
             let key = self.key()?;
             each(self, key)?;
-            if !self.take(b',') {
-                self.expect(b'}')?;
-                return Ok(false);
+            if self.take(b',') {
+                self.sink.member_ends(self.at - 1, self.at);
+                continue;
             }
+            self.expect(b'}')?;
+            self.sink.member_ends(self.at - 1, self.at - 1);
+            self.sink.close(self.at - 1);
+            return Ok(false);
         }
     }
 
     /// Consumes a key and its colon.
     fn key(&mut self) -> Result<Quoted, Malformed> {
         let key = self.string()?;
+        self.sink.key(&key);
         self.expect(b':')?;
         Ok(key)
     }
@@ -126,18 +173,26 @@ impl<'a> Scan<'a> {
     fn open_or_scalar(&mut self, open: &mut Open) -> Result<(), Malformed> {
         loop {
             match self.look() {
-                Some(b'"') => return self.string().map(drop),
+                Some(b'"') => {
+                    let string = self.string()?;
+                    self.sink.string(&string);
+                    return Ok(());
+                }
                 Some(b'{') => {
+                    self.sink.open(self.at, true);
                     self.at += 1;
                     if self.take(b'}') {
+                        self.sink.close(self.at - 1);
                         return open.room_for_one();
                     }
                     open.push(true)?;
                     self.key()?;
                 }
                 Some(b'[') => {
+                    self.sink.open(self.at, false);
                     self.at += 1;
                     if self.take(b']') {
+                        self.sink.close(self.at - 1);
                         return open.room_for_one();
                     }
                     open.push(false)?;
@@ -160,14 +215,17 @@ impl<'a> Scan<'a> {
                 Some(b',') => {
                     self.at += 1;
                     if object {
+                        self.sink.member_ends(self.at - 1, self.at);
                         self.key()?;
                     }
                     return Ok(true);
                 }
-                Some(b'}') if object => open.pop(),
-                Some(b']') if !object => open.pop(),
+                Some(b'}') if object => self.sink.member_ends(self.at, self.at),
+                Some(b']') if !object => {}
                 _ => return Err(self.wrong()),
             }
+            self.sink.close(self.at);
+            open.pop();
             self.at += 1;
         }
         Ok(false)
@@ -176,17 +234,17 @@ impl<'a> Scan<'a> {
     pub(super) fn string(&mut self) -> Result<Quoted, Malformed> {
         self.expect(b'"')?;
         let start = self.at - 1;
-        let mut escaped = false;
+        let (mut escaped, mut respellable) = (false, false);
         loop {
             self.plain();
             match self.bytes.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(Quoted { span: start..self.at, escaped });
+                    return Ok(Quoted { span: start..self.at, escaped, respellable });
                 }
                 Some(b'\\') => {
                     escaped = true;
-                    self.escape()?;
+                    respellable |= self.escape()?;
                 }
                 _ => return Err(self.wrong()),
             }
@@ -243,10 +301,18 @@ impl<'a> Scan<'a> {
         true
     }
 
-    fn escape(&mut self) -> Result<(), Malformed> {
+    /// Consumes an escape. Says whether it can be spelled otherwise.
+    fn escape(&mut self) -> Result<bool, Malformed> {
         self.at += 1;
         match self.bytes.get(self.at) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(b'/') => {
+                self.at += 1;
+                Ok(true)
+            }
             Some(b'u') => {
                 self.at += 1;
                 for _ in 0..4 {
@@ -255,39 +321,45 @@ impl<'a> Scan<'a> {
                     }
                     self.at += 1;
                 }
+                Ok(true)
             }
-            _ => return Err(self.wrong()),
+            _ => Err(self.wrong()),
         }
-        Ok(())
     }
 
-    pub(super) fn literal(&mut self, word: &[u8]) -> Result<(), Malformed> {
+    fn literal(&mut self, word: &[u8]) -> Result<(), Malformed> {
+        let start = self.at;
         for expected in word {
             if self.bytes.get(self.at) != Some(expected) {
                 return Err(self.wrong());
             }
             self.at += 1;
         }
+        self.sink.word(start..self.at);
         Ok(())
     }
 
     fn number(&mut self) -> Result<(), Malformed> {
+        let (start, mut point, mut exponent) = (self.at, None, false);
         self.at += usize::from(self.bytes[self.at] == b'-');
         match self.bytes.get(self.at) {
             Some(b'0') => self.at += 1,
             _ => self.digits()?,
         }
         if self.bytes.get(self.at) == Some(&b'.') {
+            point = Some(self.at);
             self.at += 1;
             self.digits()?;
         }
         if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            exponent = true;
             self.at += 1;
             if let Some(b'+' | b'-') = self.bytes.get(self.at) {
                 self.at += 1;
             }
             self.digits()?;
         }
+        self.sink.number(&Number { span: start..self.at, point, exponent });
         Ok(())
     }
 

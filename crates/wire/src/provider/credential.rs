@@ -20,8 +20,10 @@ const API_KEY: HeaderName = HeaderName::from_static("api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const QUERY_KEY: &str = "key";
 
+type Read = fn(HeaderValue) -> Option<Brought>;
+
 /// The headers that bear credentials, the one that counts before others first, and how each is read.
-static CARRIERS: [(HeaderName, fn(HeaderValue) -> Option<Brought>); 4] =
+static CARRIERS: [(HeaderName, Read); 4] =
     [(X_API_KEY, key), (AUTHORIZATION, authorization), (API_KEY, key), (X_GOOG_API_KEY, key)];
 
 /// A secret that is ready to go up. It has neither `Debug` nor `Display`, so it can't be printed by accident.
@@ -67,6 +69,11 @@ impl ClientCredential {
             (Brought::Key(key), Auth::ApiKeyOrBearer) => Credential::new(X_API_KEY, key.clone()),
             (Brought::Key(key), Auth::Bearer) => Credential::new(AUTHORIZATION, bearer(key)),
         }
+    }
+
+    /// Stands for the secret where equal ones have to be told from others, and can't be turned back into it.
+    pub fn digest(&self) -> [u8; 32] {
+        blake3::hash(self.secret()).into()
     }
 
     fn secret(&self) -> &[u8] {

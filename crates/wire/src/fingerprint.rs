@@ -1,0 +1,141 @@
+//! The key under which identical calls share one flight and cached answers.
+//!
+//! [`Peek::shared`] reads a body as [`Peek::of`] does, and in the same pass finds out whether the call may be
+//! shared at all and, if so, what it means: a digest of its canonical form. [`Fingerprint::of`] joins that with
+//! what else can change the answer: the protocol, the model that answers, the account that pays, the caller's
+//! scope, the headers that choose an API's behaviour, the query.
+//!
+//! Promises: two calls with one fingerprint say the same but for spelling (order of members, white space,
+//! escapes, `1` or `1.0`) and the few fields that a protocol's [`Rules`] leave out. Where the two are not surely
+//! the same they differ: a false difference costs one call, a false likeness is a wrong answer. Parts are framed
+//! by their length, so that none can pose as another.
+//!
+//! Not here: whether a caller asked for a shared answer (`Cache-Control`), what becomes of the answer, and a
+//! body whose answers are opaque to the gate: dialects without rules share nothing.
+
+mod canon;
+mod respell;
+mod rules;
+
+use http::HeaderMap;
+use http::header::HeaderName;
+use smallvec::SmallVec;
+
+pub(crate) use canon::Listener;
+pub use canon::Scratch;
+pub use rules::Rules;
+pub(crate) use rules::{CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES};
+
+#[cfg(doc)]
+use crate::peek::Peek;
+
+/// Changes whenever an equal call gets another fingerprint than before, or another call an equal one.
+const VERSION: u8 = 1;
+
+/// Headers that choose what an API does.
+const HEADERS: [HeaderName; 4] = [
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
+    HeaderName::from_static("openai-beta"),
+];
+/// One more, whose values are a set, in any order and on any number of lines.
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// Whether a call's flight and answer may be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Never, because of this field: it asks for state, for effects, or for knowledge from elsewhere.
+    Never(&'static str),
+    Allowed(Meaning),
+}
+
+/// What a body says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    digest: [u8; 32],
+    /// The caller asked for an answer without chance: temperature zero, a seed, embeddings.
+    pub deterministic: bool,
+}
+
+/// What the answer depends on beside the body.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    /// The dialect's name.
+    pub dialect: &'a str,
+    /// The model's name as the provider gets it.
+    pub model: &'a str,
+    /// The provider and its account.
+    pub account: &'a [u8],
+    /// Whose calls may be answered together.
+    pub scope: &'a [u8],
+    /// The caller's, of which those that choose an API's behaviour are read.
+    pub headers: &'a HeaderMap,
+    pub query: Option<&'a str>,
+}
+
+/// Equal for calls that may get one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub fn of(parts: &Parts<'_>, meaning: &Meaning) -> Fingerprint {
+        let mut framed = Framed(SmallVec::new());
+        framed.0.push(VERSION);
+        framed.part(parts.dialect.as_bytes());
+        framed.part(parts.model.as_bytes());
+        framed.part(parts.account);
+        framed.part(parts.scope);
+        for name in &HEADERS {
+            let values = parts.headers.get_all(name);
+            framed.parts(values.iter().map(|value| value.as_bytes()));
+        }
+        framed.parts(betas(parts.headers).into_iter());
+        framed.parts(parts.query.iter().map(|query| query.as_bytes()));
+        framed.part(&meaning.digest);
+        Fingerprint(blake3::hash(&framed.0).into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Parts, each after its length.
+struct Framed(SmallVec<[u8; 512]>);
+
+impl Framed {
+    fn part(&mut self, part: &[u8]) {
+        self.number(part.len());
+        self.0.extend_from_slice(part);
+    }
+
+    /// Any number of parts: how many comes first.
+    fn parts<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) {
+        let start = self.0.len();
+        self.number(0);
+        let mut count = 0u64;
+        for part in parts {
+            self.part(part);
+            count += 1;
+        }
+        self.0[start..start + 8].copy_from_slice(&count.to_le_bytes());
+    }
+
+    fn number(&mut self, number: usize) {
+        self.0.extend_from_slice(&(number as u64).to_le_bytes());
+    }
+}
+
+/// The features that a caller of Anthropic's switched on, sorted, each once.
+fn betas(headers: &HeaderMap) -> SmallVec<[&[u8]; 8]> {
+    let lines = headers.get_all(BETA);
+    let values = lines.iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    let mut values: SmallVec<_> = values.map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[cfg(test)]
+mod tests;
