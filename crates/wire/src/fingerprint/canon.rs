@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::form::{END, Member, Open, PIECES, Piece, Scratch, text, wide};
+use super::form::{END, Member, Open, PIECES, Piece, Scratch, order, text, wide};
 use super::respell::respell;
 use super::rules::{Node, Rule, Rules, Test};
 use super::{Meaning, Sharing};
@@ -218,7 +218,7 @@ impl Sink for Listener<'_> {
         self.below = rule.map_or(object.node.and_then(|node| node.others), |rule| rule.below);
         match members[object.members..].last() {
             None => object.before = self.last,
-            Some(before) => object.sorted &= named(wide(&before.key)) <= named(name.clone()),
+            Some(before) => object.sorted &= order(named(wide(&before.key)), named(name.clone())).is_le(),
         }
         let head = pieces.len() as u32;
         members.push(Member { key: name.start as u32..name.end as u32, head, tail: head });
