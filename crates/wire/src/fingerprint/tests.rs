@@ -164,6 +164,8 @@ fn strings_are_one_however_they_are_spelled() {
         ("\\\\", "\\u005c"),
         ("\\u001F", "\\u001f"),
         ("🦀", "\\ud83e\\udd80"),
+        ("\u{10000}", "\\ud800\\udc00"),
+        ("\u{10ffff}", "\\udbff\\udfff"),
         ("\u{7f}", "\\u007f"),
         ("\\uD800", "\\ud800"),
     ] {
