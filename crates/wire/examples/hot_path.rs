@@ -21,6 +21,7 @@ fn main() {
     let mut room = Scratch::default();
     for (name, body) in [
         ("small, one line", chat(1, 1, "Name a river in France.")),
+        ("small, one long line", chat(1, 290, "Name a river in France. ")),
         ("small, six turns", chat(6, 1, "Name a river in France.")),
         ("74 KB, plain text", chat(1, 74_000, "the quick brown fox jumps over the lazy dog ")),
         ("74 KB, 60 turns of code", chat(60, 74_000, "    if x > 0 {\n        println!(\"{x}\");\n    }\n")),

@@ -14,6 +14,7 @@
 //! body whose answers are opaque to the gate: dialects without rules share nothing.
 
 mod canon;
+mod form;
 mod respell;
 mod rules;
 
@@ -22,7 +23,7 @@ use http::header::HeaderName;
 use smallvec::SmallVec;
 
 pub(crate) use canon::Listener;
-pub use canon::Scratch;
+pub use form::Scratch;
 pub use rules::Rules;
 pub(crate) use rules::{CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES};
 
@@ -110,20 +111,24 @@ impl Framed {
         self.0.extend_from_slice(part);
     }
 
-    /// Any number of parts: how many comes first.
+    /// Any number of parts; the end is marked.
     fn parts<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) {
-        let start = self.0.len();
-        self.number(0);
-        let mut count = 0u64;
         for part in parts {
+            self.0.push(1);
             self.part(part);
-            count += 1;
         }
-        self.0[start..start + 8].copy_from_slice(&count.to_le_bytes());
+        self.0.push(0);
     }
 
+    /// One byte, as nearly always, or a mark and eight.
     fn number(&mut self, number: usize) {
-        self.0.extend_from_slice(&(number as u64).to_le_bytes());
+        match u8::try_from(number) {
+            Ok(small) if small < u8::MAX => self.0.push(small),
+            _ => {
+                self.0.push(u8::MAX);
+                self.0.extend_from_slice(&(number as u64).to_le_bytes());
+            }
+        }
     }
 }
 

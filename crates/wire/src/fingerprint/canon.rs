@@ -4,12 +4,12 @@
 //! comma between members (a key ends by itself); strings respelled ([`super::respell`]); `N.0…` as `N`, every
 //! other number by its text; without what the rules leave out.
 //!
-//! Most of it stands in the body already, so nothing is copied on the way: the form is a list of pieces of the
-//! body, linked, so that an object is sorted by linking its members anew, however much is in them. They are
-//! gathered once, at the end.
+//! Most of it stands in the body already, so nothing is copied on the way: the form is kept as pieces of the body
+//! ([`super::form`]).
 
 use std::ops::Range;
 
+use super::form::{END, Member, Open, PIECES, Piece, Scratch, order, text, wide};
 use super::respell::respell;
 use super::rules::{Node, Rule, Rules, Test};
 use super::{Meaning, Sharing};
@@ -17,54 +17,7 @@ use crate::peek::scan::{Number, Quoted, Sink};
 
 /// The longest body that is read for sharing: offsets into it and as much again fit 32 bits.
 const LONGEST: usize = 1 << 30;
-/// The most pieces of a body that is shared. They are a few hundred in a long talk; beyond this bound they would
-/// take more room than they are worth.
-pub(super) const PIECES: usize = 1 << 18;
 const TOO_LARGE: &str = "the body's size";
-
-/// The most bytes of each kind that are kept from one call to the next.
-const KEPT: usize = 1 << 20;
-
-/// The end of the list of pieces.
-const END: u32 = u32::MAX;
-
-/// Room to read bodies in. Kept between calls, it spares their allocations.
-#[derive(Default)]
-pub struct Scratch {
-    pieces: Vec<Piece>,
-    /// Those of the objects that are open, innermost last.
-    members: Vec<Member>,
-    open: Vec<Open>,
-    /// The strings that the body spells otherwise. Their offsets begin where the body's end.
-    respelled: Vec<u8>,
-    form: Vec<u8>,
-}
-
-struct Piece {
-    start: u32,
-    end: u32,
-    next: u32,
-}
-
-struct Member {
-    /// Without quotes.
-    key: Range<u32>,
-    /// Its first and its last piece.
-    head: u32,
-    tail: u32,
-}
-
-/// A container that is open.
-struct Open {
-    node: Option<&'static Node>,
-    object: bool,
-    vouched: bool,
-    sorted: bool,
-    /// Where its members begin.
-    members: usize,
-    /// The piece before its first member.
-    before: u32,
-}
 
 /// Listens to a scan.
 pub(crate) struct Listener<'a> {
@@ -265,7 +218,7 @@ impl Sink for Listener<'_> {
         self.below = rule.map_or(object.node.and_then(|node| node.others), |rule| rule.below);
         match members[object.members..].last() {
             None => object.before = self.last,
-            Some(before) => object.sorted &= named(wide(&before.key)) <= named(name.clone()),
+            Some(before) => object.sorted &= order(named(wide(&before.key)), named(name.clone())).is_le(),
         }
         let head = pieces.len() as u32;
         members.push(Member { key: name.start as u32..name.end as u32, head, tail: head });
@@ -362,67 +315,6 @@ impl Chance {
     fn and(self, out: bool) -> Chance {
         if out && self != Chance::In { Chance::Out } else { Chance::In }
     }
-}
-
-impl Scratch {
-    fn clear(&mut self) {
-        self.pieces.clear();
-        self.members.clear();
-        self.open.clear();
-        self.respelled.clear();
-        self.form.clear();
-    }
-
-    /// Gives back what one large body took.
-    fn shrink(&mut self) {
-        fn shrink<T>(room: &mut Vec<T>) {
-            if room.capacity() * size_of::<T>() > KEPT {
-                *room = Vec::new();
-            }
-        }
-        shrink(&mut self.pieces);
-        shrink(&mut self.members);
-        shrink(&mut self.respelled);
-        shrink(&mut self.form);
-    }
-
-    /// Links the members of an object in the order of their keys. Gives the piece that is last now.
-    fn sort(&mut self, body: &[u8], object: &Open) -> u32 {
-        let Scratch { pieces, members, respelled, .. } = self;
-        let key = |member: &Member| text(body, respelled, wide(&member.key));
-        let members = &mut members[object.members..];
-        members.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.head.cmp(&b.head)));
-        members.iter().fold(object.before, |before, member| {
-            pieces[before as usize].next = member.head;
-            member.tail
-        })
-    }
-
-    /// The whole form in one piece.
-    fn gather(&mut self, body: &[u8]) -> &[u8] {
-        self.form.reserve(body.len());
-        let mut next = 0;
-        while let Some(piece) = self.pieces.get(next as usize) {
-            let bytes = text(body, &self.respelled, wide(&(piece.start..piece.end)));
-            self.form.extend_from_slice(bytes);
-            next = piece.next;
-        }
-        &self.form
-    }
-}
-
-/// The bytes of a piece: of the body, or of the respelled strings that are thought to follow it.
-#[inline]
-fn text<'a>(body: &'a [u8], respelled: &'a [u8], range: Range<usize>) -> &'a [u8] {
-    match range.start.checked_sub(body.len()) {
-        None => &body[range],
-        Some(start) => &respelled[start..range.end - body.len()],
-    }
-}
-
-#[inline]
-fn wide(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
 }
 
 fn is_string(value: &[u8], word: &str) -> bool {

@@ -164,6 +164,8 @@ fn strings_are_one_however_they_are_spelled() {
         ("\\\\", "\\u005c"),
         ("\\u001F", "\\u001f"),
         ("🦀", "\\ud83e\\udd80"),
+        ("\u{10000}", "\\ud800\\udc00"),
+        ("\u{10ffff}", "\\udbff\\udfff"),
         ("\u{7f}", "\\u007f"),
         ("\\uD800", "\\ud800"),
     ] {
@@ -203,7 +205,7 @@ fn deep_and_wide_bodies_are_no_burden() {
     let deep =
         format!("{{\"b\":{}{},\"a\":1}}", "{\"b\":0,\"a\":".repeat(126), "1".to_owned() + &"}".repeat(126));
     meaning(&CHAT, &deep);
-    let wide = format!("{{\"x\":[{}{{}}]}}", "{\"b\":0,\"a\":1},".repeat(super::canon::PIECES / 3));
+    let wide = format!("{{\"x\":[{}{{}}]}}", "{\"b\":0,\"a\":1},".repeat(super::form::PIECES / 3));
     assert_eq!(sharing(&CHAT, &wide), Sharing::Never("the body's size"));
 }
 

@@ -87,17 +87,35 @@ impl<'a, S: Sink> Scan<'a, S> {
     }
 
     /// The next byte that is not white space, not consumed.
+    #[inline]
     pub(super) fn look(&mut self) -> Option<u8> {
-        let start = self.at;
-        let mut next = self.bytes.get(self.at);
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = next {
+        if !S::LISTENS {
+            return self.past_space();
+        }
+        // Where there is none, nothing is to be told: short enough to be wherever a byte is looked at.
+        match self.bytes.get(self.at) {
+            Some(byte) if !is_space(byte) => Some(*byte),
+            _ => self.tell_space(),
+        }
+    }
+
+    #[inline]
+    fn past_space(&mut self) -> Option<u8> {
+        while let Some(byte) = self.bytes.get(self.at) {
+            if !is_space(byte) {
+                return Some(*byte);
+            }
             self.at += 1;
-            next = self.bytes.get(self.at);
         }
-        if S::LISTENS && self.at > start {
-            self.sink.space(start..self.at);
-        }
-        next.copied()
+        None
+    }
+
+    #[inline(never)]
+    fn tell_space(&mut self) -> Option<u8> {
+        let start = self.at;
+        let next = self.past_space();
+        self.sink.space(start..self.at);
+        next
     }
 
     /// Consumes `byte` if it comes next, white space aside.
@@ -372,6 +390,10 @@ impl<'a, S: Sink> Scan<'a, S> {
     pub(super) fn wrong(&self) -> Malformed {
         Malformed::Syntax { at: self.at }
     }
+}
+
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
 fn special(byte: u8) -> bool {
