@@ -1,19 +1,20 @@
 //! What a caller gets: a provider's answer, whole or as it comes, or one of the gate's own.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header, response};
+use guard::tape::Next;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use tokio::time::Instant;
 use wire::dialect::{Dialect, Shape};
-use wire::relay::Relay;
-use wire::relay::Watch;
+use wire::fold::fold;
 
-use crate::attempt::{Flight, Flown, Landed, is_events};
 use crate::call::Call;
+use crate::flight::{Answer, Ending, Head, Seat};
 use crate::gateway::{Model, Provider};
-use crate::net::flow::{self, Flow};
+use crate::kept::{Kept, is_of_answer};
+use crate::net::flow::Flow;
 use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
 use crate::refusal::Refusal;
@@ -26,7 +27,11 @@ pub(crate) struct Aloft {
     pub(crate) provider: Arc<Provider>,
     pub(crate) model: Arc<Model>,
     pub(crate) patience: Patience,
-    /// The gate asked for usage that the caller did not ask for.
+    /// The caller's own patience is watched where it waits, because its flight may be others' too.
+    pub(crate) watches_patience: bool,
+    /// The caller asked for a stream.
+    pub(crate) streams: bool,
+    /// The stream tells usage that the caller did not ask for.
     pub(crate) strip_usage: bool,
     pub(crate) accepts: Option<HeaderValue>,
     /// Only the head was asked for: its length is that of a body that does not come.
@@ -35,78 +40,144 @@ pub(crate) struct Aloft {
     pub(crate) keep_alive: Option<Duration>,
 }
 
+impl Aloft {
+    /// Until when the caller waits, where that is for this call to watch: for the head of an answer, or for what
+    /// comes after `since`.
+    pub(crate) fn due(&self, for_head: bool, since: Instant) -> Option<Instant> {
+        let Patience { first_byte, stall, callers_first_byte, callers_stall, .. } = self.patience;
+        let wait = if for_head { (first_byte, callers_first_byte) } else { (stall, callers_stall) };
+        let end = self.patience.end();
+        self.watches_patience.then(|| if wait.1 { end.min(since + wait.0) } else { end })
+    }
+}
+
 /// Hands a flight's answer to the client.
-pub(crate) fn deliver(mut call: Box<Call>, flown: Flown, aloft: Box<Aloft>) -> Response<ReplyBody> {
-    call.record.queue = flown.queue;
-    call.record.attempts = flown.attempts;
-    let mut landed = match flown.outcome {
-        Ok(landed) => landed,
-        Err(refusal) => return refuse(call, &refusal),
+pub(crate) fn deliver(
+    mut call: Box<Call>,
+    head: &Head,
+    mut seat: Seat,
+    aloft: Box<Aloft>,
+) -> Response<ReplyBody> {
+    call.flown(head);
+    let answer = match &head.outcome {
+        Ok(answer) => answer,
+        Err(refusal) => return refuse(call, refusal),
     };
-    let encoding = encoding(&landed.head.headers);
-    let packed = encoding.is_some();
-    if let Some(encoding) = encoding.filter(|encoding| !is_readable(encoding, aloft.accepts.as_ref())) {
-        let refusal = Refusal::Encoding { encoding };
-        landed.trial.failed(&refusal, true);
+    if let Some(refusal) = unreadable(answer, &aloft) {
         return refuse(call, &refusal);
     }
-    call.record.first_byte = Some(landed.at.duration_since(call.arrived));
-    call.before_upstream = landed.asked.duration_since(call.arrived);
-    call.record.status = landed.head.status.as_u16();
-    let Landed { head, pieces, rest, mut trial, .. } = landed;
-    let response::Parts { status, mut headers, .. } = head;
-    let events = is_events(&headers);
-    let length = aloft.head_only.then(|| headers.get(header::CONTENT_LENGTH).cloned()).flatten();
+    call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
+    call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
+    call.record.status = answer.status.as_u16();
+    let ending = seat.flight().tape.ending();
+    let mut headers = headers_of(answer, &call);
+    let length = aloft.head_only.then(|| answer.headers.get(header::CONTENT_LENGTH).cloned()).flatten();
     down::strip(&mut headers);
-    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, flown.queue);
+    let stored = ending.as_ref().is_some_and(|ending| ending.keep.is_some());
+    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, stored);
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length);
     }
-    match rest {
-        Some(rest) => {
-            let relay = events.then(|| Relay::new(aloft.dialect, aloft.strip_usage));
-            respond(status, headers, call, |call| {
-                ReplyBody::Flow(Flow::coming(aloft.parts(call, relay), pieces, rest, trial))
-            })
+    match ending {
+        Some(ending) if !answer.events && ending.failure.is_none() => {
+            let bytes = whole(&mut seat);
+            call.learned(&ending.watch);
+            respond(answer.status, headers, call, |call| ReplyBody::whole(bytes, call, Some(seat)))
         }
-        None => {
-            let bytes = joined(pieces);
-            if !packed && (aloft.dialect.reads_body() || !status.is_success()) {
-                let mut watch = Watch::default();
-                aloft.dialect.read_answer(&bytes, &mut watch);
-                call.learned(&watch);
-            }
-            trial.answered(status, call.record.error.is_some());
-            respond(status, headers, call, |call| ReplyBody::whole(bytes, call))
-        }
+        _ => respond(answer.status, headers, call, |call| {
+            ReplyBody::Flow(Flow::coming(call, seat, aloft, answer.events, answer.length))
+        }),
     }
+}
+
+/// Hands a stream that is over to a client who asked for a plain answer.
+pub(crate) fn deliver_folded(
+    mut call: Box<Call>,
+    head: &Head,
+    ending: &Arc<Ending>,
+    mut seat: Seat,
+    aloft: &Aloft,
+) -> Response<ReplyBody> {
+    call.flown(head);
+    call.learned(&ending.watch);
+    let answer = match (&head.outcome, &ending.failure) {
+        (Ok(answer), None) => answer,
+        (Err(refusal), _) | (_, Some(refusal)) => return refuse(call, refusal),
+    };
+    call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
+    call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
+    let Some(body) = fold(aloft.dialect, [whole(&mut seat)]) else {
+        let said = ending.watch.error.as_deref().unwrap_or("its stream can't be made into a plain answer");
+        return refuse(call, &Refusal::Upstream { cause: said.to_owned() });
+    };
+    call.record.status = answer.status.as_u16();
+    let mut headers = headers_of(answer, &call);
+    down::strip(&mut headers);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, ending.keep.is_some());
+    respond(answer.status, headers, call, |call| ReplyBody::whole(body.into(), call, Some(seat)))
 }
 
 /// Begins a stream for a client that has waited long enough without a sign of life.
-pub(crate) fn open_silent(mut call: Box<Call>, flight: Flight, aloft: Box<Aloft>) -> Response<ReplyBody> {
+pub(crate) fn open_silent(mut call: Box<Call>, seat: Seat, aloft: Box<Aloft>) -> Response<ReplyBody> {
     call.record.status = 200;
     call.record.attempts = 1;
     let mut headers = HeaderMap::with_capacity(12);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, Duration::ZERO);
-    let relay = Relay::new(aloft.dialect, aloft.strip_usage);
-    respond(StatusCode::OK, headers, call, |call| {
-        ReplyBody::Flow(Flow::waiting(aloft.parts(call, Some(relay)), flight))
-    })
+    down::describe(&mut headers, &call, &aloft.provider, &aloft.model, false);
+    respond(StatusCode::OK, headers, call, |call| ReplyBody::Flow(Flow::waiting(call, seat, aloft)))
 }
 
-impl Aloft {
-    fn parts(self, call: Box<Call>, relay: Option<Relay>) -> flow::Parts {
-        flow::Parts {
-            call,
-            dialect: self.dialect,
-            keep_alive: self.keep_alive.filter(|_| relay.is_some()),
-            relay,
-            patience: self.patience,
-            model: self.model,
-        }
+/// Answers with what is kept.
+pub(crate) fn replay(mut call: Box<Call>, kept: &Kept, body: Bytes, aloft: &Aloft) -> Response<ReplyBody> {
+    call.record.fate = Fate::Hit;
+    call.record.status = 200;
+    call.learned(kept.watch());
+    call.record.first_byte = Some(call.age());
+    call.before_upstream = call.age();
+    let mut headers = kept.headers();
+    down::strip(&mut headers);
+    if kept.is_stream() != aloft.streams {
+        let form = if aloft.streams { EVENTS } else { HeaderValue::from_static("application/json") };
+        headers.insert(header::CONTENT_TYPE, form);
     }
+    down::describe_kept(&mut headers, &call, &aloft.provider, &aloft.model, kept);
+    respond(StatusCode::OK, headers, call, |call| ReplyBody::whole(body, call, None))
+}
+
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+
+/// What of an answer's head is for this caller.
+fn headers_of(answer: &Answer, call: &Call) -> HeaderMap {
+    if call.record.fate != Fate::Joined {
+        return answer.headers.clone();
+    }
+    let shared = answer.headers.iter().filter(|(name, _)| is_of_answer(name));
+    shared.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// All that has come, in one piece; copied only where it came in several.
+fn whole(seat: &mut Seat) -> Bytes {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(Next::Frame(piece)) = seat.try_next() {
+        if first.is_empty() {
+            first = piece.bytes;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&piece.bytes);
+    }
+    if all.is_empty() { first } else { all.freeze() }
+}
+
+/// Why this caller can't read an answer.
+fn unreadable(answer: &Answer, aloft: &Aloft) -> Option<Refusal> {
+    let encoding = encoding(&answer.headers)?;
+    (!is_readable(&encoding, aloft.accepts.as_ref())).then_some(Refusal::Encoding { encoding })
 }
 
 /// An answer that the gate makes by itself.
@@ -118,7 +189,7 @@ pub(crate) fn local(
 ) -> Response<ReplyBody> {
     call.record.status = status.as_u16();
     call.record.fate = Fate::Bypass;
-    respond(status, headers, call, |call| ReplyBody::whole(bytes, call))
+    respond(status, headers, call, |call| ReplyBody::whole(bytes, call, None))
 }
 
 /// Turns a call away, in the shape that its client reads.
@@ -129,13 +200,13 @@ pub(crate) fn refuse(mut call: Box<Call>, refusal: &Refusal) -> Response<ReplyBo
     if matches!(refusal, Refusal::Draining | Refusal::Cut | Refusal::SlowBody) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    respond(status, headers, call, |call| ReplyBody::whole(body, call))
+    respond(status, headers, call, |call| ReplyBody::whole(body, call, None))
 }
 
 /// What a caller gets for a fault of ours. Its call has been settled.
 pub(crate) fn after_panic(shape: Shape) -> Response<ReplyBody> {
     let (status, headers, body) = Refusal::Internal.render(shape, "");
-    let mut response = Response::new(ReplyBody::Whole { left: Some(body), call: None });
+    let mut response = Response::new(ReplyBody::Whole { left: Some(body), call: None, _seat: None });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
@@ -163,16 +234,6 @@ fn respond(
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-/// A body in one piece, copied only if it came in several.
-fn joined(mut pieces: VecDeque<Bytes>) -> Bytes {
-    if pieces.len() <= 1 {
-        return pieces.pop_front().unwrap_or_default();
-    }
-    let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
-    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
-    all.freeze()
 }
 
 /// The encoding of an answer that is not there as it is.

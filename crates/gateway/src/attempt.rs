@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -104,9 +103,6 @@ impl Drop for Trial {
     }
 }
 
-/// A flight on its way.
-pub(crate) type Flight = Pin<Box<dyn Future<Output = Flown> + Send>>;
-
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
     let Plan { provider, model, request, ticket, patience } = plan;
@@ -143,9 +139,6 @@ async fn queue(
     now: Instant,
 ) -> Result<Permit, Refusal> {
     let lane = &provider.standing.lane;
-    if lane.hopeless(&ticket, now) {
-        return Err(Refusal::Deadline { after: now.duration_since(patience.arrived) });
-    }
     let place =
         lane.enter(ticket, now).map_err(|Full { retry_after, .. }| Refusal::QueueFull { retry_after })?;
     let turn = now + provider.config.queue.timeout;

@@ -4,19 +4,22 @@
 //! one log line, one count. What the flight below it did is told to it, never asked.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use guard::Alarm;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
 use wire::dialect::Shape;
 use wire::relay::Watch;
 
+use crate::flight::Head;
 use crate::gateway::{Gateway, Model, Provider};
 use crate::net::door;
-use crate::net::life::Moves;
+use crate::net::life::{Moves, Step};
 use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
 use crate::refusal::Refusal;
 use crate::stage::marks::Marks;
@@ -46,6 +49,12 @@ pub(crate) struct Call {
     door: Arc<door::Watch>,
     /// On HTTP/2 the connection's task does not poll the call, so it follows the gate's steps itself.
     pub(crate) moves: Option<Moves>,
+    /// Rings when the call has waited for long enough.
+    alarm: Option<Alarm>,
+    /// The caller wants the provider's answer, and no kept one.
+    pub(crate) asks_anew: bool,
+    /// The answer has no body, whatever its headers say of one.
+    head_only: bool,
     delivered: bool,
 }
 
@@ -77,6 +86,9 @@ impl Call {
             handles: None,
             door,
             moves,
+            alarm: None,
+            asks_anew: false,
+            head_only: head.method == Method::HEAD,
             delivered: false,
         })
     }
@@ -115,6 +127,27 @@ impl Call {
         });
     }
 
+    /// How the flight went.
+    pub(crate) fn flown(&mut self, head: &Head) {
+        self.record.queue = head.queue;
+        self.record.attempts = head.attempts;
+    }
+
+    /// Whether the gate goes down before the call is over. Wakes the call when that changes.
+    pub(crate) fn is_cut(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(moves) = &mut self.moves {
+            moves.poll_step(cx, &self.gate.life);
+        }
+        self.gate.life.step() >= Step::Cut
+    }
+
+    /// Ready when `due` has passed; the call is woken then.
+    pub(crate) fn poll_due(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
+        let alarm = self.alarm.get_or_insert_with(Alarm::new);
+        alarm.set(due);
+        alarm.poll_ring(cx)
+    }
+
     /// What an answer said of itself.
     pub(crate) fn learned(&mut self, watch: &Watch) {
         let record = &mut self.record;
@@ -140,6 +173,11 @@ impl Call {
     /// The client's connection, if this is its only call.
     pub(crate) fn door(&self) -> Option<&door::Watch> {
         self.moves.is_none().then_some(&*self.door)
+    }
+
+    /// Whether nothing but a head answers this call.
+    pub(crate) fn head_only(&self) -> bool {
+        self.head_only
     }
 
     /// The whole answer has been handed to the connection.

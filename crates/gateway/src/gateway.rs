@@ -9,6 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState as FastHash;
 use guard::lanes::{Lane, Limits};
+use guard::tape::Budget;
 use guard::timing::Timing;
 use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
@@ -17,7 +18,9 @@ use wire::dialect::ENDPOINTS;
 use wire::provider::Credential;
 
 use crate::call::text_value;
-use crate::config::{Config, HttpVersion, ProviderConfig};
+use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
+use crate::flight::Board;
+use crate::kept::Cache;
 use crate::net::life::{Life, Step};
 use crate::observe::{Metrics, Observer, ProviderGauges, TargetHandles};
 use crate::stage::models::Lists;
@@ -29,6 +32,10 @@ use crate::world::World;
 
 /// How often resting connections are looked through.
 const SWEEP: Duration = Duration::from_secs(10);
+/// Locks of the board of flights.
+const SHARDS: usize = 64;
+/// Bytes that all flights together may hold for those who come late.
+const ALL_TAPES: usize = 256 << 20;
 /// Models of one provider whose waits are learned apart; the rest share one history.
 const MODELS: usize = 200;
 
@@ -40,6 +47,12 @@ pub struct Gateway {
     pub life: Life,
     /// All tasks.
     pub tasks: Tasks,
+    /// The flights that equal calls can come aboard.
+    pub(crate) board: Arc<Board>,
+    /// What all of them may hold in memory.
+    pub(crate) tapes: Arc<Budget>,
+    /// Answers that are kept.
+    pub(crate) kept: Cache,
     snapshot: ArcSwap<Snapshot>,
     /// What survives a reload, by what makes an account.
     standing: Mutex<HashMap<Account, Arc<Standing>>>,
@@ -54,6 +67,8 @@ pub struct Snapshot {
     /// Alias to provider (index) and the model's name there.
     pub aliases: HashMap<Box<str>, (usize, Box<str>)>,
     pub(crate) lists: Lists,
+    /// Some calls may share a flight or an answer.
+    pub(crate) shares: bool,
 }
 
 /// One configured provider, ready to use.
@@ -65,12 +80,14 @@ pub struct Provider {
     pub(crate) name: Arc<str>,
     pub(crate) name_value: HeaderValue,
     pub(crate) host: HeaderValue,
+    /// Tells this account from all others: the same for two calls only if one could pay for the other.
+    pub(crate) account: Box<[u8]>,
     /// Where it serves each of the endpoints that have a protocol of their own.
     pub(crate) uris: [Option<Uri>; ENDPOINTS.len()],
     pub(crate) standing: Arc<Standing>,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Account {
     provider: String,
     base: String,
@@ -166,7 +183,11 @@ impl Gateway {
                     providers: Vec::new(),
                     aliases: HashMap::new(),
                     lists: Lists::default(),
+                    shares: false,
                 }),
+                board: Board::new(SHARDS),
+                tapes: Budget::new(ALL_TAPES),
+                kept: Cache::new(config.cache.max_bytes),
                 standing: Mutex::default(),
             }
         });
@@ -206,7 +227,13 @@ impl Gateway {
                 Some((alias.name.as_str().into(), (at, alias.model.as_str().into())))
             })
             .collect();
-        self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists: Lists::default() }));
+        self.kept.resize(config.cache.max_bytes);
+        let shares = config
+            .providers
+            .iter()
+            .any(|provider| provider.coalesce.enabled || provider.cache.when != CacheWhen::Never);
+        let lists = Lists::default();
+        self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists, shares }));
     }
 
     fn standing(&self, provider: &ProviderConfig) -> Standing {
@@ -260,6 +287,7 @@ impl Gateway {
             for provider in &self.snapshot().providers {
                 provider.standing.route.pool.sweep(Instant::now());
             }
+            self.kept.sweep();
         }
     }
 }
@@ -268,6 +296,7 @@ impl Provider {
     fn new(config: Arc<ProviderConfig>, standing: Arc<Standing>) -> Provider {
         let uri = |op| Uri::try_from(config.base.target(config.kind, op, None)).ok();
         Provider {
+            account: format!("{:?}", Account::of(&config)).into_bytes().into(),
             uris: ENDPOINTS.map(uri),
             credential: config.api_key.as_ref().and_then(|key| Credential::key(config.kind, key.expose())),
             name: config.name.as_str().into(),

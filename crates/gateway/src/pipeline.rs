@@ -6,48 +6,54 @@
 //! The stages between two waits are plain functions: what they need does not swell the future of every call.
 
 use std::borrow::Cow;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use guard::lanes::Ticket;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wire::dialect::{Dialect, Routed, Shape, plain_id, route};
 use wire::provider::{ClientCredential, take_credentials};
 
-use crate::answer::{Aloft, deliver, json_headers, local, open_silent, refuse};
-use crate::attempt::{Flight, Flown, Plan, fly};
+use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
+use crate::attempt::Plan;
 use crate::call::Call;
+use crate::flight::{Aboard, Ending, Flight, Form, Head, Seat, Tape, board};
 use crate::gateway::{Gateway, Snapshot, hash_of};
+use crate::kept::Kept;
 use crate::net::door;
 use crate::net::life::Step;
 use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
+use crate::pump::{Manner, pump};
 use crate::refusal::Refusal;
 use crate::stage::ask::Ask;
 use crate::stage::marks::Marks;
 use crate::stage::patience::patience;
+use crate::stage::share::{Asked, Share};
 use crate::stage::wishes::Wishes;
 use crate::stage::{admit, body, models, target, up};
 
 /// Bytes of a refused request that are taken in, so that its sender gets to read why.
 const MOST_DISCARDED: usize = 64 << 20;
 
+/// Bytes of an answer that are held for those who come late; a longer one takes nobody more and is not kept.
+const MOST_TAPED: usize = 16 << 20;
+
 /// What the head of a request decides.
-struct Entered {
-    snapshot: Arc<Snapshot>,
-    head: Parts,
-    dialect: &'static dyn Dialect,
+pub(crate) struct Entered {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) head: Parts,
+    pub(crate) dialect: &'static dyn Dialect,
     /// Where in the path the part below `/v1` begins.
     op_at: usize,
     /// The path names a provider.
     to: Option<Box<str>>,
-    wishes: Wishes,
+    pub(crate) wishes: Wishes,
     client: Option<ClientCredential>,
     query: Option<String>,
 }
@@ -86,15 +92,15 @@ pub(crate) async fn serve(
     }
 
     // The body, and the few fields of it that the gate acts on.
-    let limit = entered.snapshot.config.max_body;
-    let ask = match Ask::take(entered.dialect, &entered.head, marks, body, limit, call.door()).await {
+    let ask = match Ask::take(&entered, marks, body, call.door()).await {
         Ok(ask) => ask,
         Err(refusal) => return refuse(call, &refusal),
     };
 
-    // The flight: to one provider, with the client's bytes but for the edits.
-    let (mut flight, aloft) = match depart(&mut call, entered, marks, ask) {
-        Ok(departed) => departed,
+    // A seat on a flight to one provider (with the client's bytes but for the edits), or an answer that is kept.
+    let (mut seat, aloft) = match depart(&mut call, entered, marks, ask) {
+        Ok(Departed::Aboard(seat, aloft)) => (seat, aloft),
+        Ok(Departed::Kept(kept, body, aloft)) => return replay(call, &kept, body, &aloft),
         Err(turned_away) => {
             let (refusal, ask) = *turned_away;
             if !marks.held_back {
@@ -103,16 +109,32 @@ pub(crate) async fn serve(
             return refuse(call, &refusal);
         }
     };
+    if seat.flight().form.streams && !aloft.streams {
+        return Box::pin(fold_when_over(call, seat, aloft)).await;
+    }
     let landed = match aloft.keep_alive {
-        None => Some(unless_cut(&mut call, &mut flight).await),
-        Some(after) => Box::pin(timeout(after, unless_cut(&mut call, &mut flight))).await.ok(),
+        None => Some(head_of(&mut call, &mut seat, &aloft).await),
+        Some(after) => Box::pin(timeout(after, head_of(&mut call, &mut seat, &aloft))).await.ok(),
     };
 
     // The answer, whole or as it comes.
     match landed {
-        Some(Ok(flown)) => deliver(call, flown, aloft),
+        Some(Ok(head)) => deliver(call, &head, seat, aloft),
         Some(Err(refusal)) => refuse(call, &refusal),
-        None => open_silent(call, flight, aloft),
+        None => open_silent(call, seat, aloft),
+    }
+}
+
+/// A plain caller on a streaming flight: it gets all at once, when all is there.
+async fn fold_when_over(mut call: Box<Call>, mut seat: Seat, aloft: Box<Aloft>) -> Response<ReplyBody> {
+    let head = match head_of(&mut call, &mut seat, &aloft).await {
+        Ok(head) if head.outcome.as_ref().is_ok_and(|answer| answer.events) => head,
+        Ok(head) => return deliver(call, &head, seat, aloft),
+        Err(refusal) => return refuse(call, &refusal),
+    };
+    match ending_of(&mut call, &mut seat, &aloft).await {
+        Ok(ending) => deliver_folded(call, &head, &ending, seat, &aloft),
+        Err(refusal) => refuse(call, &refusal),
     }
 }
 
@@ -175,10 +197,13 @@ impl Entered {
     }
 }
 
-/// A flight on its way, and what its answer is handled with.
-type Departed = (Flight, Box<Aloft>);
+/// How a call got on, and what its answer is handled with.
+enum Departed {
+    Aboard(Seat, Box<Aloft>),
+    Kept(Arc<Kept>, Bytes, Box<Aloft>),
+}
 
-/// Chooses the provider and makes the request ready to go.
+/// Chooses the provider, and finds the call a seat or an answer.
 fn depart(
     call: &mut Call,
     entered: Box<Entered>,
@@ -197,38 +222,106 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     let name = target.model.as_deref().or(ask.model());
     let model = provider.standing.model(name.unwrap_or_default());
     call.goes_to(&provider, &model, name);
-    call.record.fate = if wishes.cache.no_store || !dialect.reads_body() { Fate::Bypass } else { Fate::Miss };
-    if wishes.cache.only_if_cached {
-        return Err(Refusal::NotCached);
-    }
+    let asked = Asked {
+        dialect,
+        provider: &provider,
+        model: name.unwrap_or_default(),
+        client: client.as_ref(),
+        headers: &head.headers,
+        query: query.as_deref(),
+    };
+    let share = asked.share(&wishes.cache, ask.sharing());
+    call.asks_anew = wishes.cache.anew;
+    call.record.fate = if share.is_some() { Fate::Miss } else { Fate::Bypass };
     let credential = up::credential(&provider, &client)?;
     let streams = ask.streams() && dialect.is_generation();
     let patience = patience(call, &provider, &model, &wishes, streams);
+    let asks_usage = ask.asks_usage();
+    let mut aloft = Box::new(Aloft {
+        dialect,
+        provider: provider.clone(),
+        model: model.clone(),
+        patience: patience.of_caller,
+        watches_patience: share.is_some(),
+        streams,
+        strip_usage: false,
+        accepts: marks.accept_encoding.then(|| head.headers.get(header::ACCEPT_ENCODING).cloned()).flatten(),
+        head_only: head.method == Method::HEAD,
+        keep_alive: streams.then_some(config.keep_alive),
+    });
+
+    if wishes.cache.only_if_cached {
+        let kept = share.as_ref().and_then(|share| find(&call.gate, share)).ok_or(Refusal::NotCached)?;
+        let body = kept.body(streams, asks_usage).ok_or(Refusal::NotCached)?;
+        return Ok(Departed::Kept(kept, body, aloft));
+    }
     let own_key = provider.credential.is_some();
     let ticket = Ticket {
         key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
         priority: wishes.priority.unwrap_or_default(),
-        deadline: Some(patience.end()),
+        deadline: Some(patience.of_caller.end()),
     };
+    let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
+    let uri = up::uri(&provider, op, query.as_deref())?;
+    if provider.standing.lane.hopeless(&ticket, Instant::now()) {
+        return Err(Refusal::Deadline { after: call.age() });
+    }
 
     // On its way up: the client's bytes and headers but for the edits.
-    let accepts = marks.accept_encoding.then(|| head.headers.get(header::ACCEPT_ENCODING).cloned()).flatten();
-    let (upload, strip_usage) =
-        ask.edit(dialect, &provider, target.model.as_deref(), config.usage_on_streams);
-    up::strip(&mut head.headers);
-    up::address(&mut head.headers, &provider);
-    up::seal(&mut head.headers, &provider, credential.as_ref());
-    let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
-    let head_only = head.method == Method::HEAD;
-    let mut request = Request::new(upload);
-    *request.uri_mut() = up::uri(&provider, op, query.as_deref())?;
-    *request.method_mut() = head.method;
-    *request.headers_mut() = head.headers;
+    let mut start = Some(|| {
+        let (upload, strip_usage) =
+            ask.edit(dialect, &provider, target.model.as_deref(), config.usage_on_streams);
+        up::strip(&mut head.headers);
+        up::address(&mut head.headers, &provider);
+        up::seal(&mut head.headers, &provider, credential.as_ref());
+        let mut request = Request::new(upload);
+        *request.uri_mut() = uri;
+        *request.method_mut() = head.method;
+        *request.headers_mut() = head.headers;
+        let shared = share.is_some();
+        let patience = if shared { patience.of_provider } else { patience.of_caller };
+        let plan = Plan { provider: provider.clone(), model, request, ticket, patience };
+        let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
+        let keep = share.as_ref().and_then(|share| share.keep);
+        let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, keep };
+        let tape = Arc::new(Tape::new(shared, MOST_TAPED, call.gate.tapes.clone()));
+        let finish_abandoned = share.as_ref().is_some_and(|share| share.finish_abandoned);
+        let pump = pump(plan, manner, tape.clone());
+        Flight::new(dialect, Form { streams, tells_usage, strip_usage }, tape, pump, finish_abandoned)
+    });
+    let mut start = || start.take().expect("a call starts one flight at most")();
+    let seat = match &share {
+        // Past the bound of all flights a call flies alone.
+        Some(share) if !call.gate.tapes.is_spent() => {
+            // A plain answer tells usage always.
+            let fits = |flight: &Flight| share.joins && flight.fits(streams, asks_usage || !streams);
+            match board(&call.gate, share.key, fits, || find(&call.gate, share), &mut start) {
+                Aboard::Led(seat) => seat,
+                Aboard::Joined(seat) => {
+                    call.record.fate = Fate::Joined;
+                    seat
+                }
+                Aboard::Kept(kept) => match kept.body(streams, asks_usage) {
+                    Some(body) => return Ok(Departed::Kept(kept, body, aloft)),
+                    // It can't be had in this form.
+                    None => Seat::alone(&call.gate, start()),
+                },
+            }
+        }
+        _ => Seat::alone(&call.gate, start()),
+    };
+    let form = seat.flight().form;
+    let joined = call.record.fate == Fate::Joined;
+    aloft.strip_usage = !asks_usage && form.tells_usage && (form.strip_usage || joined);
+    Ok(Departed::Aboard(seat, aloft))
+}
 
-    let keep_alive = streams.then_some(config.keep_alive);
-    let plan = Plan { provider: provider.clone(), model: model.clone(), request, ticket, patience };
-    let aloft = Aloft { dialect, provider, model, patience, strip_usage, accepts, head_only, keep_alive };
-    Ok((Box::pin(fly(plan)), Box::new(aloft)))
+/// The answer that is kept for such a call.
+fn find(gate: &Gateway, share: &Share) -> Option<Arc<Kept>> {
+    if !share.takes_kept {
+        return None;
+    }
+    gate.kept.find(&share.key, share.max_age)
 }
 
 /// A list of models, or an alias, that no single provider can answer for.
@@ -242,16 +335,38 @@ async fn models_of_ours(call: &Call, entered: &Entered) -> Option<Result<Bytes, 
     }
 }
 
-/// Waits for `flight`, unless the gate goes down first.
-async fn unless_cut(call: &mut Call, flight: &mut Flight) -> Result<Flown, Refusal> {
+/// Waits for the head of the answer, unless the caller's patience or the gate's life is over first.
+async fn head_of(call: &mut Call, seat: &mut Seat, aloft: &Aloft) -> Result<Arc<Head>, Refusal> {
+    let since = call.arrived;
     poll_fn(|cx| {
-        if let Some(moves) = &mut call.moves {
-            moves.poll_step(cx, &call.gate.life);
-        }
-        if call.gate.life.step() >= Step::Cut {
+        if call.is_cut(cx) {
             return Poll::Ready(Err(Refusal::Cut));
         }
-        Pin::new(&mut *flight).poll(cx).map(Ok)
+        match seat.poll_head(cx) {
+            Poll::Ready(head) => Poll::Ready(Ok(head)),
+            Poll::Pending => poll_patience(call, cx, aloft.due(true, since)).map(Err),
+        }
     })
     .await
+}
+
+/// Waits for the end of the answer likewise, without taking what comes before it.
+async fn ending_of(call: &mut Call, seat: &mut Seat, aloft: &Aloft) -> Result<Arc<Ending>, Refusal> {
+    let since = call.arrived;
+    poll_fn(|cx| {
+        if call.is_cut(cx) {
+            return Poll::Ready(Err(Refusal::Cut));
+        }
+        match seat.poll_ending(cx) {
+            Poll::Ready(ending) => Poll::Ready(Ok(ending)),
+            Poll::Pending => poll_patience(call, cx, aloft.due(true, since)).map(Err),
+        }
+    })
+    .await
+}
+
+fn poll_patience(call: &mut Call, cx: &mut Context<'_>, due: Option<Instant>) -> Poll<Refusal> {
+    let Some(due) = due else { return Poll::Pending };
+    std::task::ready!(call.poll_due(cx, due));
+    Poll::Ready(Refusal::Deadline { after: call.age() })
 }

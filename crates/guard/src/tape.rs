@@ -187,6 +187,18 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         }
     }
 
+    /// The ending, once it is there, without the frames before it.
+    pub fn poll_ending(&self, reader: &Reader, cx: &Context<'_>) -> Poll<E> {
+        let mut state = self.state.lock();
+        match state.ending.clone() {
+            Some(ending) => Poll::Ready(ending),
+            None => {
+                state.wait(reader, cx);
+                Poll::Pending
+            }
+        }
+    }
+
     fn give_back(&self, freed: usize) {
         if freed > 0 {
             self.budget.used.fetch_sub(freed, Relaxed);

@@ -138,6 +138,12 @@ impl Peek {
         Ok((seen.into_peek(object_start, empty), sink))
     }
 
+    /// Whether the caller asks for usage on its stream.
+    pub fn asks_usage(&self) -> bool {
+        let options = self.stream_options.as_ref();
+        options.is_some_and(|options| matches!(options.include_usage, Some((_, Some(true)))))
+    }
+
     /// Whether the caller asks for a stream.
     pub fn streams(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.value)

@@ -9,19 +9,25 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::flow::Flow;
 use crate::call::Call;
+use crate::flight::Seat;
 
 /// What a client gets. The call is settled when its body is dropped, sent or not.
 pub(crate) enum ReplyBody {
-    /// Bytes that are there, and the call that they end.
-    Whole { left: Option<Bytes>, call: Option<Box<Call>> },
+    /// Bytes that are there, the call that they end, and its seat on the flight that brought them: given up when
+    /// the answer has gone out.
+    Whole { left: Option<Bytes>, call: Option<Box<Call>>, _seat: Option<Seat> },
     /// Bytes that are still coming.
     Flow(Box<Flow>),
 }
 
 impl ReplyBody {
     /// A body that is complete.
-    pub(crate) fn whole(bytes: Bytes, call: Box<Call>) -> ReplyBody {
-        ReplyBody::Whole { left: (!bytes.is_empty()).then_some(bytes), call: Some(call) }
+    pub(crate) fn whole(bytes: Bytes, mut call: Box<Call>, seat: Option<Seat>) -> ReplyBody {
+        // Nobody asks for the pieces of a body that is empty.
+        if bytes.is_empty() || call.head_only() {
+            call.delivered();
+        }
+        ReplyBody::Whole { left: (!bytes.is_empty()).then_some(bytes), call: Some(call), _seat: seat }
     }
 }
 
@@ -32,7 +38,7 @@ impl Body for ReplyBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            ReplyBody::Whole { left, call } => {
+            ReplyBody::Whole { left, call, .. } => {
                 let bytes = left.take();
                 if let Some(call) = call {
                     call.delivered();

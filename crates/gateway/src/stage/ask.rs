@@ -2,36 +2,38 @@
 
 use bytes::Bytes;
 use http::header;
-use http::request::Parts;
 use http_body::Body;
 use hyper::body::Incoming;
 use wire::dialect::Dialect;
 use wire::edit::Edits;
+use wire::fingerprint::Sharing;
 use wire::peek::Peek;
 
 use super::body;
 use super::marks::Marks;
+use super::share;
 use crate::gateway::Provider;
 use crate::net::door::Watch;
+use crate::pipeline::Entered;
 use crate::refusal::Refusal;
 use crate::upstream::Upload;
 
 /// A body that was read and peeked at, or one that streams through unread.
 pub(crate) enum Ask {
-    Json { body: Bytes, peek: Peek },
+    Json { body: Bytes, peek: Peek, sharing: Option<Sharing> },
     Opaque { body: Option<Incoming>, limit: usize },
 }
 
 impl Ask {
     /// Takes in a request's body as its protocol needs it.
     pub(crate) async fn take(
-        dialect: &'static dyn Dialect,
-        head: &Parts,
+        call: &Entered,
         marks: Marks,
         mut body: Incoming,
-        limit: usize,
         door: Option<&Watch>,
     ) -> Result<Ask, Refusal> {
+        let Entered { snapshot, head, dialect, wishes, .. } = call;
+        let limit = snapshot.config.max_body;
         if body.size_hint().lower() > limit as u64 {
             if !marks.held_back {
                 Box::pin(body::discard(&mut body, limit)).await;
@@ -50,8 +52,8 @@ impl Ask {
             let message = "an encoded request body is not supported; send it as it is".to_owned();
             return Err(Refusal::Malformed { message, param: Some("content-encoding".to_owned()) });
         }
-        let peek = Peek::of(&body)?;
-        Ok(Ask::Json { body, peek })
+        let (peek, sharing) = share::peek(snapshot, *dialect, &wishes.cache, &body)?;
+        Ok(Ask::Json { body, peek, sharing })
     }
 
     /// The model that it names.
@@ -65,6 +67,19 @@ impl Ask {
     /// Whether it asks for a stream.
     pub(crate) fn streams(&self) -> bool {
         matches!(self, Ask::Json { peek, .. } if peek.streams())
+    }
+
+    /// Whether it may share an answer, as far as its body tells.
+    pub(crate) fn sharing(&self) -> Option<Sharing> {
+        match self {
+            Ask::Json { sharing, .. } => *sharing,
+            Ask::Opaque { .. } => None,
+        }
+    }
+
+    /// Whether it asks for the usage on its stream, where protocols leave that to the caller.
+    pub(crate) fn asks_usage(&self) -> bool {
+        matches!(self, Ask::Json { peek, .. } if peek.asks_usage())
     }
 
     /// Takes in what is still coming of a refused request, so that its sender gets to read why.
@@ -86,7 +101,7 @@ impl Ask {
         match std::mem::replace(self, Ask::Opaque { body: None, limit: 0 }) {
             Ask::Opaque { body: None, .. } => (Upload::empty(), false),
             Ask::Opaque { body: Some(body), limit } => (Upload::passing(body, limit), false),
-            Ask::Json { body, peek } => {
+            Ask::Json { body, peek, .. } => {
                 let mut edits = Edits::default();
                 if let Some(model) = model {
                     edits.model(&peek, model);

@@ -9,6 +9,7 @@ use wire::dialect::Shape;
 
 use crate::call::{Call, REQUEST_ID, text_value};
 use crate::gateway::{Model, Provider};
+use crate::kept::Kept;
 use crate::observe::Fate;
 
 use super::up::{is_hop_by_hop, remove_where};
@@ -52,21 +53,42 @@ pub(crate) fn describe(
     call: &Call,
     provider: &Provider,
     model: &Model,
-    queue: Duration,
+    stored: bool,
 ) {
-    let (cache, status) = match call.record.fate {
-        Fate::Bypass => ("bypass", "sluicegate; fwd=bypass"),
-        _ => ("miss", "sluicegate; fwd=miss"),
+    let status = match call.record.fate {
+        Fate::Bypass => "sluicegate; fwd=bypass",
+        Fate::Joined => "sluicegate; fwd=miss; collapsed",
+        _ if stored && call.asks_anew => "sluicegate; fwd=request; stored",
+        _ if stored => "sluicegate; fwd=miss; stored",
+        _ if call.asks_anew => "sluicegate; fwd=request",
+        _ => "sluicegate; fwd=miss",
     };
-    headers.insert(CACHE, HeaderValue::from_static(cache));
-    headers.append(CACHE_STATUS, HeaderValue::from_static(status));
+    tell(headers, call, provider, model, HeaderValue::from_static(status));
+}
+
+/// What an answer that was kept says of itself.
+pub(crate) fn describe_kept(
+    headers: &mut HeaderMap,
+    call: &Call,
+    provider: &Provider,
+    model: &Model,
+    kept: &Kept,
+) {
+    headers.insert(header::AGE, HeaderValue::from(kept.age().as_secs()));
+    let status = format!("sluicegate; hit; ttl={}", kept.left().as_secs());
+    tell(headers, call, provider, model, text_value(&status));
+}
+
+fn tell(headers: &mut HeaderMap, call: &Call, provider: &Provider, model: &Model, status: HeaderValue) {
+    headers.insert(CACHE, HeaderValue::from_static(call.record.fate.as_str()));
+    headers.append(CACHE_STATUS, status);
     headers.insert(PROVIDER, provider.name_value.clone());
     if let Some(name) = call.record.model.as_ref().filter(|name| name.len() <= LONGEST_MODEL) {
         let known = Arc::ptr_eq(name, &model.name);
         headers.insert(MODEL, if known { model.value.clone() } else { text_value(name) });
     }
     headers.insert(ATTEMPTS, attempts(call.record.attempts));
-    headers.append(SERVER_TIMING, timing(call, queue));
+    headers.append(SERVER_TIMING, timing(call, call.record.queue));
 }
 
 /// What a refusal says of the way that the call had come.

@@ -7,6 +7,7 @@ pub(crate) mod down;
 pub(crate) mod marks;
 pub(crate) mod models;
 pub(crate) mod patience;
+pub(crate) mod share;
 pub(crate) mod target;
 pub(crate) mod up;
 pub(crate) mod wishes;

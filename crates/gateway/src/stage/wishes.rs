@@ -40,6 +40,10 @@ pub(crate) struct CacheWish {
     pub(crate) no_store: bool,
     /// A kept answer or none.
     pub(crate) only_if_cached: bool,
+    /// From the provider: no kept answer, no running flight.
+    pub(crate) anew: bool,
+    /// No kept answer that is older.
+    pub(crate) max_age: Option<Duration>,
 }
 
 impl Wishes {
@@ -72,6 +76,15 @@ impl CacheWish {
         for directive in text.split(',').map(str::trim) {
             self.no_store |= directive.eq_ignore_ascii_case("no-store");
             self.only_if_cached |= directive.eq_ignore_ascii_case("only-if-cached");
+            self.anew |= directive.eq_ignore_ascii_case("no-cache");
+            if let Some((name, seconds)) = directive.split_once('=')
+                && name.trim_end().eq_ignore_ascii_case("max-age")
+                && let Ok(seconds) = seconds.trim().trim_matches('"').parse()
+            {
+                self.anew |= seconds == 0;
+                let age = Duration::from_secs(seconds);
+                self.max_age = Some(self.max_age.map_or(age, |known| known.min(age)));
+            }
         }
     }
 }
@@ -138,7 +151,7 @@ mod tests {
             ("x-sluicegate-tags", "team=a, run = 7"),
             ("x-stainless-timeout", "20"),
             ("x-stainless-read-timeout", "2.5"),
-            ("cache-control", "No-Store, only-if-cached"),
+            ("cache-control", "No-Store, only-if-cached, max-age=60"),
         ])
         .unwrap();
         assert_eq!(wishes.timeout, Some(Duration::from_millis(1500)));
@@ -146,7 +159,18 @@ mod tests {
         assert_eq!(wishes.tags, [("team".into(), "a".into()), ("run".into(), "7".into())]);
         assert_eq!(wishes.sdk_timeout, Some(Duration::from_secs(20)));
         assert_eq!(wishes.read_timeout, Some(Duration::from_millis(2500)));
-        assert!(wishes.cache.no_store && wishes.cache.only_if_cached);
+        assert!(wishes.cache.no_store && wishes.cache.only_if_cached && !wishes.cache.anew);
+        assert_eq!(wishes.cache.max_age, Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn an_answer_from_the_provider_is_asked_for_in_two_ways() {
+        for value in ["no-cache", "max-age=0", "max-age=60, No-Cache", "max-age = \"0\""] {
+            assert!(wishes(&[("cache-control", value)]).unwrap().cache.anew, "{value}");
+        }
+        for value in ["max-age=1", "max-age=soon", "max-stale=0"] {
+            assert!(!wishes(&[("cache-control", value)]).unwrap().cache.anew, "{value}");
+        }
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! All waiting ends, and its end says which wait it was.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderValue, Method};
 
 use crate::world::*;
 
 async fn asks(world: &World, header: Option<(&'static str, &'static str)>, stream: bool) -> Reply {
-    let body = if stream { chat_stream("x") } else { chat("x") };
+    // No two are equal, so that each goes to the provider.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let prompt = COUNT.fetch_add(1, Ordering::Relaxed).to_string();
+    let body = if stream { chat_stream(&prompt) } else { chat(&prompt) };
     let mut asked = request(Method::POST, "/v1/chat/completions", body);
     if let Some((name, value)) = header {
         asked.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -105,7 +109,7 @@ async fn a_queue_has_an_end_too() {
         let world = world.clone();
         calls.spawn(async move {
             tokio::time::sleep(millis(number)).await;
-            (number, world.post("/v1/chat/completions", chat("x")).await)
+            (number, world.post("/v1/chat/completions", chat(&number.to_string())).await)
         });
     }
     let mut replies = calls.join_all().await;

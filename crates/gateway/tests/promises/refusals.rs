@@ -18,7 +18,7 @@ async fn a_web_page_may_not_use_an_open_gate() {
         ("host", "127.0.0.1:8080", 200),
         ("host", "[::1]:8080", 200),
     ] {
-        let mut asked = request(Method::POST, "/v1/chat/completions", chat("x"));
+        let mut asked = request(Method::POST, "/v1/chat/completions", chat(value));
         asked.headers_mut().insert(name, HeaderValue::from_static(value));
         let reply = world.ask(asked).await;
         assert_eq!(reply.status, status, "{name}: {value}: {}", reply.text());
@@ -93,7 +93,7 @@ async fn the_gates_own_key_replaces_the_callers_and_its_refusal_is_not_the_calle
     );
     assert!(!received.headers.iter().any(|(_, value)| value.contains("caller-key")));
     mock.set_script("401".parse().unwrap());
-    let reply = world.post("/v1/chat/completions", chat("x")).await;
+    let reply = world.post("/v1/chat/completions", chat("y")).await;
     assert_eq!(reply.status, 502);
     assert_eq!(reply.header("x-sluicegate-error"), "upstream_credentials");
     assert!(!reply.text().contains("gate-key"));

@@ -86,6 +86,11 @@ pub trait Dialect: Send + Sync + 'static {
         None
     }
 
+    /// Whether a stream tells its usage only to who asks for it.
+    fn leaves_usage(&self) -> bool {
+        false
+    }
+
     /// Makes a streaming request ask for its usage. False where there is nothing to ask or it asks already.
     fn ask_usage(&self, _request: &Peek, _edits: &mut Edits) -> bool {
         false

@@ -44,6 +44,10 @@ impl Dialect for Chat {
         Some(&fingerprint::CHAT)
     }
 
+    fn leaves_usage(&self) -> bool {
+        true
+    }
+
     fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {
         edits.include_usage(request)
     }

@@ -41,6 +41,10 @@ impl Dialect for Completions {
         Some(&fingerprint::COMPLETIONS)
     }
 
+    fn leaves_usage(&self) -> bool {
+        true
+    }
+
     fn ask_usage(&self, request: &Peek, edits: &mut Edits) -> bool {
         edits.include_usage(request)
     }

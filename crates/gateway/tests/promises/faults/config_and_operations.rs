@@ -101,7 +101,7 @@ async fn k090_streams_and_failures_leave_nothing_behind() {
     for round in 0..3 {
         mock.set_script("ok".parse().unwrap());
         for number in 0..100 {
-            assert_eq!(world.post(CHAT, chat_stream(&number.to_string())).await.status, 200);
+            assert_eq!(world.post(CHAT, chat_stream(&format!("{round} {number}"))).await.status, 200);
         }
         mock.set_script("500".parse().unwrap());
         for number in 0..100 {

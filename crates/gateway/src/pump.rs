@@ -1,0 +1,365 @@
+//! The provider's side of a flight: what comes is looked at once and written on the flight's tape, for everybody
+//! aboard.
+//!
+//! A stream of events is written in whole events. Whatever becomes of the pump (an end, an error, a panic, being
+//! dropped), its tape gets an ending.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{StatusCode, header};
+use tokio::time::{Instant, timeout};
+use wire::dialect::Dialect;
+use wire::relay::{LongBody, Out, Relay, Watch};
+
+use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events};
+use crate::flight::{Answer, Ending, Head, Piece, Pump, Tape};
+use crate::gateway::Model;
+use crate::kept::Rule;
+use crate::refusal::{Refusal, Wait};
+use crate::upstream::exchange::{Patience, Source, chain};
+
+/// How long a reader may hold the others up, once read frames are not kept any more.
+const STUCK: Duration = Duration::from_secs(30);
+/// A tape's segments: the first one, and the largest. Small, because most flights have one reader and few frames.
+const SEGMENT: usize = 1 << 10;
+const LARGEST_SEGMENT: usize = 16 << 10;
+/// What a piece takes beside its bytes.
+const PIECE: usize = 64;
+
+/// What the pump knows of the call beside the plan of its flight.
+pub(crate) struct Manner {
+    pub(crate) dialect: &'static dyn Dialect,
+    /// The gate asked for usage that the caller did not ask for.
+    pub(crate) marks_usage: bool,
+    /// Others can come aboard.
+    pub(crate) shared: bool,
+    /// Under which conditions the answer is kept.
+    pub(crate) keep: Option<Rule>,
+}
+
+/// Flies, and writes what comes on `tape`.
+pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
+    let job = Job {
+        unfinished: Unfinished(tape.clone()),
+        writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
+        model: plan.model.clone(),
+        patience: plan.patience,
+        manner,
+    };
+    Box::pin(job.run(plan))
+}
+
+struct Job {
+    unfinished: Unfinished,
+    writer: Writer,
+    model: Arc<Model>,
+    patience: Patience,
+    manner: Manner,
+}
+
+/// Sees to it that a tape has an ending.
+struct Unfinished(Arc<Tape>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.0.ending().is_none() {
+            fail(&self.0, Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(Refusal::Internal) });
+        }
+    }
+}
+
+fn fail(tape: &Tape, flown: Flown) {
+    let Err(refusal) = flown.outcome else { return };
+    tape.put_head(Arc::new(Head {
+        queue: flown.queue,
+        attempts: flown.attempts,
+        outcome: Err(refusal.clone()),
+    }));
+    finish(tape, Watch::default(), Some(refusal), None);
+}
+
+fn finish(tape: &Tape, watch: Watch, failure: Option<Refusal>, keep: Option<Duration>) {
+    tape.finish(Arc::new(Ending { watch, failure, at: Instant::now(), keep }));
+}
+
+impl Job {
+    async fn run(mut self, plan: Plan) {
+        let Flown { queue, attempts, outcome } = fly(plan).await;
+        let landed = match outcome {
+            Ok(landed) => landed,
+            refused => return fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused }),
+        };
+        let Landed { head, at, asked, pieces, rest, mut trial } = landed;
+        let events = rest.is_some() && is_events(&head.headers);
+        let packed = head.headers.contains_key(header::CONTENT_ENCODING);
+        let come: usize = pieces.iter().map(Bytes::len).sum();
+        let length = match &rest {
+            None => Some(come as u64),
+            Some(rest) => rest.length().map(|left| left + come as u64),
+        };
+        let status = head.status;
+        let answer = Answer { status, headers: head.headers, at, asked, events, length };
+        self.writer.tape.put_head(Arc::new(Head { queue, attempts, outcome: Ok(answer) }));
+        let Some(rest) = rest else {
+            let bytes = joined(pieces);
+            let mut watch = Watch::default();
+            if !packed && (self.manner.dialect.reads_body() || !status.is_success()) {
+                self.manner.dialect.read_answer(&bytes, &mut watch);
+            }
+            trial.answered(status, watch.error.is_some());
+            let keep = self.keep(status, packed, &watch, std::iter::once(&bytes[..]));
+            self.writer.whole(bytes);
+            return finish(&self.unfinished.0, watch, None, keep);
+        };
+        let body = match events {
+            true => Body::Events(Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage))),
+            false => Body::Bytes { ends: None, reads: self.manner.dialect.reads_body() && !packed },
+        };
+        let stream = Stream {
+            tape: self.writer.tape.clone(),
+            status,
+            packed,
+            body,
+            trial,
+            last_in: at,
+            longest_silence: Duration::ZERO,
+        };
+        self.stream(stream, pieces, rest).await;
+    }
+
+    async fn stream(
+        &mut self,
+        mut stream: Stream,
+        pieces: impl IntoIterator<Item = Bytes>,
+        mut rest: Source,
+    ) {
+        for piece in pieces {
+            stream.body.take(piece, &mut self.writer);
+        }
+        let failure = loop {
+            self.room().await;
+            let piece = poll_fn(|cx| {
+                if let Poll::Ready(next) = rest.poll_chunk(cx) {
+                    let whole = next.is_some() && rest.is_end();
+                    if whole {
+                        // A body of known length ends with its last piece: nobody asks for another one.
+                        rest.finish(cx);
+                    }
+                    return Poll::Ready(Ok((next, whole)));
+                }
+                rest.set_alarm((stream.last_in + self.patience.stall).min(self.patience.end()));
+                ready!(rest.poll_alarm(cx));
+                let now = Instant::now();
+                Poll::Ready(Err(self.patience.over(Wait::Stall, now, now.duration_since(stream.last_in))))
+            });
+            match piece.await {
+                Ok((Some(Ok(piece)), whole)) => {
+                    let now = Instant::now();
+                    stream.longest_silence = stream.longest_silence.max(now.duration_since(stream.last_in));
+                    stream.last_in = now;
+                    stream.body.take(piece, &mut self.writer);
+                    if whole {
+                        break None;
+                    }
+                }
+                Ok((Some(Err(broken)), _)) => break Some(Refusal::Upstream { cause: chain(&broken) }),
+                Ok((None, _)) => break None,
+                Err(refusal) => break Some(refusal),
+            }
+        };
+        self.end(stream, failure);
+    }
+
+    /// Where the slowest reader paces the flight: waits for it, but not for ever.
+    async fn room(&self) {
+        let tape = &self.writer.tape;
+        while timeout_if_pending(tape).await {
+            if !tape.cast_off() {
+                // Nobody is further: the connection of whoever reads bounds how long it may take nothing.
+                poll_fn(|cx| tape.poll_room(cx)).await;
+            }
+        }
+    }
+
+    fn end(&mut self, mut stream: Stream, failure: Option<Refusal>) {
+        let tape = self.unfinished.0.clone();
+        if failure.is_none() {
+            self.model.stall.record(stream.longest_silence);
+        }
+        let (watch, failure) = match &mut stream.body {
+            Body::Bytes { ends, .. } => {
+                let watch = ends.as_ref().map_or_else(Watch::default, |ends| ends.read(self.manner.dialect));
+                (watch, failure)
+            }
+            Body::Events(relay) => {
+                let failure = failure.or_else(|| {
+                    relay.finish(&mut self.writer);
+                    self.writer.mark(relay.at_boundary());
+                    let watch = relay.watch();
+                    if watch.has_usage && watch.usage.reasoning > 0 {
+                        self.model.note_reasoning();
+                    }
+                    let over = watch.terminal || !self.manner.dialect.is_generation();
+                    let torn = "it ended the stream before the answer was complete";
+                    (!over).then(|| Refusal::Upstream { cause: torn.to_owned() })
+                });
+                (relay.watch().clone(), failure)
+            }
+        };
+        match &failure {
+            None => stream.trial.answered(stream.status, watch.error.is_some() || watch.garbled),
+            Some(refusal) => stream.trial.failed(refusal, true),
+        }
+        let keep = match (&failure, tape.frames()) {
+            (None, Some(frames)) => {
+                let frames = frames.iter().map(|piece| &piece.bytes[..]);
+                self.keep(stream.status, stream.packed, &watch, frames)
+            }
+            _ => None,
+        };
+        finish(&tape, watch, failure, keep);
+    }
+
+    fn keep<'a>(
+        &self,
+        status: StatusCode,
+        packed: bool,
+        watch: &Watch,
+        frames: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Duration> {
+        let rule = self.manner.keep.as_ref().filter(|_| status == StatusCode::OK && !packed)?;
+        rule.keep(self.manner.dialect, watch, frames)
+    }
+}
+
+/// Whether the writer has waited for long.
+async fn timeout_if_pending(tape: &Tape) -> bool {
+    let ready = poll_fn(|cx| Poll::Ready(tape.poll_room(cx).is_ready())).await;
+    !ready && Box::pin(timeout(STUCK, poll_fn(|cx| tape.poll_room(cx)))).await.is_err()
+}
+
+/// An answer that comes in pieces.
+struct Stream {
+    tape: Arc<Tape>,
+    status: StatusCode,
+    packed: bool,
+    body: Body,
+    trial: Trial,
+    last_in: Instant,
+    longest_silence: Duration,
+}
+
+/// Nobody waits any more: what the answer has said of itself until now is told all the same.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.tape.ending().is_none() {
+            let watch = match &self.body {
+                Body::Events(relay) => relay.watch().clone(),
+                Body::Bytes { .. } => Watch::default(),
+            };
+            finish(&self.tape, watch, Some(Refusal::Internal), None);
+        }
+    }
+}
+
+enum Body {
+    Events(Box<Relay>),
+    /// A plain answer that is too long to be held, or something opaque.
+    Bytes {
+        ends: Option<LongBody>,
+        reads: bool,
+    },
+}
+
+impl Body {
+    fn take(&mut self, piece: Bytes, writer: &mut Writer) {
+        match self {
+            Body::Events(relay) => {
+                relay.feed(piece, writer);
+                writer.mark(relay.at_boundary());
+            }
+            Body::Bytes { ends, reads } => {
+                if *reads {
+                    match ends {
+                        Some(ends) => ends.add(&piece),
+                        None => *ends = Some(LongBody::new(&piece)),
+                    }
+                }
+                writer.put(piece, false);
+                writer.mark(false);
+            }
+        }
+    }
+}
+
+/// Puts pieces on the tape. Where they may stay there for long they are copied together first: each would keep the
+/// whole buffer that it was read into.
+struct Writer {
+    tape: Arc<Tape>,
+    shared: bool,
+    segment: BytesMut,
+    size: usize,
+    /// The piece that was put last, and its weight.
+    last: Option<(Piece, usize)>,
+}
+
+impl Writer {
+    /// The one piece of an answer that is over.
+    fn whole(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            let weight = bytes.len() + PIECE;
+            self.tape.push(Piece { bytes, usage_only: false, boundary: false }, weight);
+        }
+    }
+
+    fn put(&mut self, bytes: Bytes, usage_only: bool) {
+        let weight = bytes.len();
+        let (bytes, weight) = if self.shared { self.copy(&bytes) } else { (bytes, weight) };
+        // More comes, so that the one before it ended where an event ends.
+        self.mark(true);
+        self.last = Some((Piece { bytes, usage_only, boundary: true }, weight + PIECE));
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> (Bytes, usize) {
+        let mut weight = 0;
+        if self.segment.capacity() < bytes.len() {
+            let size = self.size.max(bytes.len());
+            self.segment = BytesMut::with_capacity(size);
+            self.size = (self.size * 2).min(LARGEST_SEGMENT);
+            weight = size;
+        }
+        self.segment.extend_from_slice(bytes);
+        (self.segment.split().freeze(), weight)
+    }
+
+    /// Says whether an event of ours may follow what was put last: only then it goes on the tape.
+    fn mark(&mut self, boundary: bool) {
+        if let Some((piece, weight)) = self.last.take() {
+            self.tape.push(Piece { boundary, ..piece }, weight);
+        }
+    }
+}
+
+impl Out for Writer {
+    fn answer(&mut self, bytes: Bytes) {
+        self.put(bytes, false);
+    }
+
+    fn usage(&mut self, bytes: Bytes) {
+        self.put(bytes, true);
+    }
+}
+
+/// A body in one piece, copied only if it came in several.
+fn joined(mut pieces: std::collections::VecDeque<Bytes>) -> Bytes {
+    if pieces.len() <= 1 {
+        return pieces.pop_front().unwrap_or_default();
+    }
+    let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+    all.freeze()
+}
