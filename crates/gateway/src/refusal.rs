@@ -79,6 +79,8 @@ pub enum Refusal {
     UpstreamCredentials { provider: String },
     /// The provider's answer is encoded in a way that the caller can't read.
     Encoding { encoding: String },
+    /// This process, or the machine, has no connection left to open.
+    Exhausted { cause: String },
     /// A fault of ours.
     Internal,
 }
@@ -153,6 +155,10 @@ impl Refusal {
                 again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "drain_over")),
                 &Duration::from_secs(1),
             ),
+            Exhausted { .. } => after(
+                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "overloaded", Gate), "out_of_connections")),
+                &Duration::from_secs(1),
+            ),
             UpstreamTimeout { wait, .. } => why(
                 row(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", Provider),
                 match wait {
@@ -225,6 +231,9 @@ impl Refusal {
             Encoding { encoding } => format!(
                 "the provider answered with content-encoding '{encoding}', which the caller does not accept"
             ),
+            Exhausted { cause } => {
+                format!("the gate can't open another connection ({cause}); try again later")
+            }
             Internal => "the gate failed; the call may be sent again".to_owned(),
         }
     }

@@ -1,6 +1,7 @@
 //! One request over one connection, and its answer.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,6 +23,9 @@ use super::upload::Turn;
 use crate::refusal::{Refusal, Wait};
 use crate::tasks::Tasks;
 use wire::base::BaseUrl;
+
+/// No file, no memory for a socket, no local port.
+const LACKS: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
 
 /// Where a provider account is reached, and how.
 pub struct Route {
@@ -196,8 +200,11 @@ impl Route {
         let due = (start + patience.connect).min(patience.end());
         match timeout_at(due, self.connector.connect(&self.base, h2)).await {
             Ok(Ok(io)) => Ok(io),
-            Ok(Err(failed)) => Err(Refusal::Upstream {
-                cause: format!("{} can't be reached: {}", self.base.authority(), chain(&failed)),
+            Ok(Err(failed)) => Err(match lack(&failed) {
+                Some(lack) => Refusal::Exhausted { cause: lack.to_string() },
+                None => Refusal::Upstream {
+                    cause: format!("{} can't be reached: {}", self.base.authority(), chain(&failed)),
+                },
             }),
             Err(_) => {
                 let now = Instant::now();
@@ -382,6 +389,23 @@ fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Resul
             None => return Poll::Ready(None),
         }
     }
+}
+
+/// What this machine lacked, if that is why there is no connection: the provider has no part in it.
+fn lack(failed: &io::Error) -> Option<&io::Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            if io.raw_os_error().is_some_and(|code| LACKS.contains(&code)) {
+                return Some(io);
+            }
+            // `source` would leave out the error that this one is made of.
+            cause = io.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
+        } else {
+            cause = error.source();
+        }
+    }
+    None
 }
 
 fn broke(broken: hyper::Error) -> Refusal {
