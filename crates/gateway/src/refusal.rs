@@ -1,7 +1,8 @@
 //! What the gate itself says when it does not pass a call on, and the only table that maps it to HTTP.
 //!
 //! A refusal knows whose side failed, so that a caller's mistake is never booked as a provider's trouble.
-//! The provider's own errors are not refusals: they pass as they came.
+//! The provider's own errors are not refusals: they pass as they came. One that stands in for what the gate would
+//! have made of several answers comes this way too, and passes all the same.
 
 use std::time::Duration;
 
@@ -79,8 +80,34 @@ pub enum Refusal {
     UpstreamCredentials { provider: String },
     /// The provider's answer is encoded in a way that the caller can't read.
     Encoding { encoding: String },
+    /// This process, or the machine, has no connection left to open.
+    Exhausted { cause: String },
+    /// A provider's own error, where the gate has asked several.
+    Said(Box<Said>),
     /// A fault of ours.
     Internal,
+}
+
+/// An error as a provider gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Who said it.
+    pub provider: String,
+    /// With which status.
+    pub status: StatusCode,
+    /// What the caller gets of its headers.
+    pub headers: HeaderMap,
+    /// Its words; none where the caller could not read them.
+    pub body: Option<Bytes>,
+}
+
+impl Said {
+    /// The same for a caller that does not speak this provider's language.
+    pub(crate) fn retold(mut self: Box<Said>) -> Box<Said> {
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.body = None;
+        self
+    }
 }
 
 /// Whose side failed.
@@ -153,6 +180,12 @@ impl Refusal {
                 again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "drain_over")),
                 &Duration::from_secs(1),
             ),
+            Exhausted { .. } => after(
+                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "overloaded", Gate), "out_of_connections")),
+                &Duration::from_secs(1),
+            ),
+            Said(said) if said.status.is_client_error() => row(said.status, "provider_error", Client),
+            Said(said) => row(said.status, "provider_error", Provider),
             UpstreamTimeout { wait, .. } => why(
                 row(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", Provider),
                 match wait {
@@ -225,6 +258,12 @@ impl Refusal {
             Encoding { encoding } => format!(
                 "the provider answered with content-encoding '{encoding}', which the caller does not accept"
             ),
+            Exhausted { cause } => {
+                format!("the gate can't open another connection ({cause}); try again later")
+            }
+            Said(said) => {
+                format!("the provider '{}' answered {}", said.provider, said.status)
+            }
             Internal => "the gate failed; the call may be sent again".to_owned(),
         }
     }
@@ -252,7 +291,11 @@ impl Refusal {
     /// Status, headers and body for a caller that expects `shape`.
     pub fn render(&self, shape: Shape, request_id: &str) -> (StatusCode, HeaderMap, Bytes) {
         let row = self.row();
-        let body = Bytes::from(self.as_fault(request_id, |fault| error_body(shape, fault)));
+        let ours = || Bytes::from(self.as_fault(request_id, |fault| error_body(shape, fault)));
+        if let Refusal::Said(said) = self {
+            return (said.status, said.headers.clone(), said.body.clone().unwrap_or_else(ours));
+        }
+        let body = ours();
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(X_ERROR, HeaderValue::from_static(row.code));

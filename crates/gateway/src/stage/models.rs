@@ -1,8 +1,10 @@
 //! `GET /v1/models` in front of several providers: one list of all that can be asked for, in the asker's shape.
 //!
 //! The default provider's models stand under their own names, the others' as `provider/model`, the aliases under
-//! theirs: every name in the list works as a `model`. A provider that does not answer is left out; the list is
-//! kept for five minutes per credential. With one provider there is nothing to do here: its own answer passes.
+//! theirs: every name in the list works as a `model`. A provider that fails is left out; a list that lacks none is
+//! kept for five minutes per credential. Where no provider gives a list, what the most telling one said is passed
+//! on: a caller whose key is refused reads so, aliases or not. With one provider there is nothing to do here: its
+//! own answer passes.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -12,17 +14,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use guard::lanes::{Priority, Ticket};
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use wire::dialect::Shape;
 use wire::provider::ClientCredential;
 
-use super::{target, up};
+use super::{down, target, up};
 use crate::attempt::{Landed, Plan, fly};
 use crate::gateway::{Provider, Snapshot, hash_of};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Said};
 use crate::upstream::Upload;
 use crate::upstream::exchange::{Patience, chain};
 
@@ -59,32 +61,74 @@ pub(crate) async fn list(
     let default = target::default_of_shape(snapshot, shape);
     let mut entries: Vec<Value> =
         snapshot.aliases.keys().map(|name| entry(name, "sluicegate", shape)).collect();
-    let mut failure = None;
+    let mut listed = false;
+    let mut troubles = Vec::new();
     for (provider, fetched) in snapshot.providers.iter().zip(fetched) {
         match fetched {
             Ok(models) => {
+                listed = true;
                 let prefix = (!Arc::ptr_eq(provider, default)).then_some(&*provider.name);
                 entries.extend(models.into_iter().filter_map(|model| rename(model, prefix, provider, shape)));
             }
             Err(refusal) => {
                 tracing::debug!(provider = %provider.name, error = refusal.message(), "no list of models");
-                // The provider that the asker means by default has the word.
-                if failure.is_none() || Arc::ptr_eq(provider, default) {
-                    failure = Some(refusal);
-                }
+                troubles.push((provider, refusal));
             }
         }
     }
-    if let (true, Some(failure)) = (entries.is_empty(), failure) {
-        return Err(failure);
+    let whole = troubles.iter().all(|(_, trouble)| has_no_list(trouble));
+    if !listed && let Some(trouble) = most_telling(troubles, default, shape) {
+        let refused = !has_no_list(&trouble) && trouble.row().status.is_client_error();
+        let unasked = matches!(trouble, Refusal::NoCredentials { .. });
+        if entries.is_empty() || refused || unasked {
+            return Err(trouble);
+        }
     }
     let list = Bytes::from(envelope(entries, shape).to_string());
-    let mut kept = kept.0.lock();
-    kept.retain(|_, (until, _)| now < *until);
-    if kept.len() < LISTS {
-        kept.insert(key, (now + KEPT, list.clone()));
+    if whole {
+        let mut kept = kept.0.lock();
+        kept.retain(|_, (until, _)| now < *until);
+        if kept.len() < LISTS {
+            kept.insert(key, (now + KEPT, list.clone()));
+        }
     }
     Ok(list)
+}
+
+/// Whether that is how things stand with a provider, and no failure: nothing would change in five minutes.
+fn has_no_list(trouble: &Refusal) -> bool {
+    match trouble {
+        Refusal::NoCredentials { .. } => true,
+        Refusal::Said(said) => {
+            matches!(said.status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        }
+        _ => false,
+    }
+}
+
+/// What the asker is to read where no provider gave a list: of those that were asked, the word of the one that
+/// it means by default, else of one that speaks its language, else of one that turned it away.
+fn most_telling(
+    troubles: Vec<(&Arc<Provider>, Refusal)>,
+    default: &Arc<Provider>,
+    shape: Shape,
+) -> Option<Refusal> {
+    let telling = |(provider, trouble): &(&Arc<Provider>, Refusal)| {
+        let asked = !matches!(trouble, Refusal::NoCredentials { .. });
+        let status = trouble.row().status;
+        let turned_away = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        );
+        let is_default = Arc::ptr_eq(provider, default);
+        (asked, is_default, provider.config.kind.shape == shape, turned_away)
+    };
+    // Of equals the first one configured.
+    let (provider, trouble) = troubles.into_iter().rev().max_by_key(telling)?;
+    Some(match trouble {
+        Refusal::Said(said) if provider.config.kind.shape != shape => Refusal::Said(said.retold()),
+        other => other,
+    })
 }
 
 /// One model that is an alias, where a single one is asked for.
@@ -132,14 +176,29 @@ async fn fetch(
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,
     };
-    let landed = fly(plan).await.outcome?;
+    let mut landed = fly(plan).await.outcome?;
     let status = landed.head.status;
+    let headers = std::mem::take(&mut landed.head.headers);
     let body = collect(landed, &patience).await?;
+    if status.is_client_error() || status.is_server_error() {
+        return Err(said(provider, status, headers, body));
+    }
     let mut answer: Map<String, Value> = serde_json::from_slice(&body).unwrap_or_default();
     match answer.remove("data") {
         Some(Value::Array(models)) if status.is_success() => Ok(models),
         _ => Err(Refusal::Upstream { cause: format!("it answered {status} to a request for its models") }),
     }
+}
+
+/// A provider's own error, with the headers that any answer of a provider bears.
+fn said(provider: &Provider, status: StatusCode, mut headers: HeaderMap, body: Vec<u8>) -> Refusal {
+    down::strip(&mut headers);
+    headers.insert("x-sluicegate-cache", HeaderValue::from_static("bypass"));
+    headers.append("cache-status", HeaderValue::from_static("sluicegate; fwd=bypass"));
+    headers.insert("x-sluicegate-provider", provider.name_value.clone());
+    headers.insert("x-sluicegate-attempts", HeaderValue::from_static("1"));
+    let provider = provider.config.name.clone();
+    Refusal::Said(Box::new(Said { provider, status, headers, body: Some(body.into()) }))
 }
 
 async fn collect(mut landed: Landed, patience: &Patience) -> Result<Vec<u8>, Refusal> {

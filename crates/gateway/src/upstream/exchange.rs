@@ -1,6 +1,7 @@
 //! One request over one connection, and its answer.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,12 +17,18 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Upload;
 use super::connect::{Connect, Io};
-use super::h2::{H2Place, H2Pool};
+use super::h2::{Boarded, H2Place, H2Pool};
 use super::pool::{Link, Pool};
 use super::upload::Turn;
 use crate::refusal::{Refusal, Wait};
 use crate::tasks::Tasks;
 use wire::base::BaseUrl;
+
+/// How often a call that the provider has not seen is sent again over HTTP/2.
+const REDONE: usize = 4;
+
+/// No file, no memory for a socket, no local port.
+const LACKS: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
 
 /// Where a provider account is reached, and how.
 pub struct Route {
@@ -155,39 +162,72 @@ impl Route {
         }
     }
 
+    /// A call that the provider has not seen, since it refused the stream or closed the connection, goes to
+    /// another connection, and that is no attempt either.
     async fn send_h2(
         &self,
         pool: &Arc<H2Pool>,
-        request: Request<Upload>,
+        mut request: Request<Upload>,
         permit: Permit,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
-        let place = pool.place();
-        let open = async { self.open(patience, true).await.map_err(Opening) };
-        let mut sender = place.sender(&self.tasks, open).await.map_err(|failed| failed.0)?;
-        let sent = Instant::now();
-        let turn = request.body().turn();
-        let mut answer = pin!(sender.send_request(request));
-        let outcome = loop {
-            let due = due(turn.as_ref(), sent, patience);
-            match timeout_at(due, &mut answer).await {
-                // While a body passes, the deadline moves with it.
-                Err(_) if due < self::due(turn.as_ref(), sent, patience) => {}
-                outcome => break outcome,
+        let mut redone = 0;
+        loop {
+            let (place, mut sender) = self.board(pool, redone > 1, patience).await?;
+            let sent = Instant::now();
+            let turn = request.body().turn();
+            let copy = copy(&request);
+            let mut answer = pin!(sender.try_send_request(request));
+            let outcome = loop {
+                let due = due(turn.as_ref(), sent, patience);
+                match timeout_at(due, &mut answer).await {
+                    // While a body passes, the deadline moves with it.
+                    Err(_) if due < self::due(turn.as_ref(), sent, patience) => {}
+                    outcome => break outcome,
+                }
+            };
+            let mut failed = match outcome {
+                Ok(Ok(response)) => {
+                    let (head, incoming) = response.into_parts();
+                    let carrier = Carrier::H2 { alarm: Alarm::new(), _place: place };
+                    return Ok(Answer {
+                        head,
+                        body: Source { incoming, carrier, permit: Some(permit) },
+                        at: Instant::now(),
+                    });
+                }
+                Ok(Err(failed)) => failed,
+                Err(_) => return Err(over(turn.as_ref(), sent, patience)),
+            };
+            let unsent = failed.take_message();
+            let unseen = match &unsent {
+                Some(_) => Some(Unseen::Closed),
+                None => Unseen::of(failed.error(), copy.as_ref()),
+            };
+            match unseen {
+                Some(Unseen::Refused) => place.refused(),
+                Some(Unseen::Closed) => place.closed(),
+                None => {}
             }
-        };
-        match outcome {
-            Ok(Ok(response)) => {
-                let (head, incoming) = response.into_parts();
-                let carrier = Carrier::H2 { alarm: Alarm::new(), _place: place };
-                Ok(Answer {
-                    head,
-                    body: Source { incoming, carrier, permit: Some(permit) },
-                    at: Instant::now(),
-                })
+            request = match unsent.or(copy) {
+                Some(again) if unseen.is_some() && redone < REDONE => again,
+                _ => return Err(broke_off(turn.as_ref(), failed.into_error())),
+            };
+            redone += 1;
+        }
+    }
+
+    /// Finds a place on an HTTP/2 connection, within the time that a connection may take.
+    async fn board(&self, pool: &Arc<H2Pool>, apart: bool, patience: &Patience) -> Result<Boarded, Refusal> {
+        let start = Instant::now();
+        let due = (start + patience.connect).min(patience.end());
+        let open = || async { self.open(patience, true).await.map_err(Opening) };
+        match timeout_at(due, pool.board(apart, &self.tasks, open)).await {
+            Ok(boarded) => boarded.map_err(|failed| failed.0),
+            Err(_) => {
+                let now = Instant::now();
+                Err(patience.over(Wait::Connect, now, now.duration_since(start)))
             }
-            Ok(Err(broken)) => Err(broke_off(turn.as_ref(), broken)),
-            Err(_) => Err(over(turn.as_ref(), sent, patience)),
         }
     }
 
@@ -196,13 +236,52 @@ impl Route {
         let due = (start + patience.connect).min(patience.end());
         match timeout_at(due, self.connector.connect(&self.base, h2)).await {
             Ok(Ok(io)) => Ok(io),
-            Ok(Err(failed)) => Err(Refusal::Upstream {
-                cause: format!("{} can't be reached: {}", self.base.authority(), chain(&failed)),
+            Ok(Err(failed)) => Err(match lack(&failed) {
+                Some(lack) => Refusal::Exhausted { cause: lack.to_string() },
+                None => Refusal::Upstream {
+                    cause: format!("{} can't be reached: {}", self.base.authority(), chain(&failed)),
+                },
             }),
             Err(_) => {
                 let now = Instant::now();
                 Err(patience.over(Wait::Connect, now, now.duration_since(start)))
             }
+        }
+    }
+}
+
+/// A call that is to be sent again, where its body is still there.
+fn copy(request: &Request<Upload>) -> Option<Request<Upload>> {
+    let mut copy = Request::new(request.body().copy()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// Why the provider has not seen a call that was sent over HTTP/2.
+#[derive(Clone, Copy)]
+enum Unseen {
+    /// The stream was refused before processing.
+    Refused,
+    /// The connection took no more streams.
+    Closed,
+}
+
+impl Unseen {
+    fn of(broken: &hyper::Error, copy: Option<&Request<Upload>>) -> Option<Unseen> {
+        // The library let go of a call that waited for its stream, before any of its body was sent.
+        if broken.is_user() {
+            return copy.filter(|copy| !copy.body().is_end_stream()).map(|_| Unseen::Closed);
+        }
+        let cause = std::error::Error::source(broken)?.downcast_ref::<h2::Error>()?;
+        if !cause.is_remote() {
+            None
+        } else if cause.is_go_away() {
+            // Streams up to the one that GOAWAY names end in other ways.
+            Some(Unseen::Closed)
+        } else {
+            (cause.reason() == Some(h2::Reason::REFUSED_STREAM)).then_some(Unseen::Refused)
         }
     }
 }
@@ -382,6 +461,23 @@ fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Resul
             None => return Poll::Ready(None),
         }
     }
+}
+
+/// What this machine lacked, if that is why there is no connection: the provider has no part in it.
+fn lack(failed: &io::Error) -> Option<&io::Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            if io.raw_os_error().is_some_and(|code| LACKS.contains(&code)) {
+                return Some(io);
+            }
+            // `source` would leave out the error that this one is made of.
+            cause = io.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
+        } else {
+            cause = error.source();
+        }
+    }
+    None
 }
 
 fn broke(broken: hyper::Error) -> Refusal {

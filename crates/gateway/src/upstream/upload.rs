@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// The body of a request on its way up. Small, since the HTTP library keeps room for 32 requests a connection.
 pub enum Upload {
-    /// The caller's bytes with the gate's edits spliced in; may be sent again if none was written.
+    /// The caller's bytes with the gate's edits spliced in; may be sent again if the provider has not seen it.
     Slices(Box<Slices>),
     /// Passed on as it arrives, up to a limit.
     Stream(Box<Passing>),
@@ -69,6 +69,14 @@ impl Upload {
     /// A body that is passed on as it arrives.
     pub fn passing(body: Incoming, limit: usize) -> Upload {
         Upload::Stream(Box::new(Passing { body, limit, taken: 0, turn: Turn::default() }))
+    }
+
+    /// The same body once more, where it is still there.
+    pub(super) fn copy(&self) -> Option<Upload> {
+        match self {
+            Upload::Slices(slices) => Some(Upload::Slices(slices.clone())),
+            Upload::Stream(_) => None,
+        }
     }
 
     pub(super) fn turn(&self) -> Option<Turn> {

@@ -11,5 +11,6 @@ mod odd_answers;
 mod passthrough;
 mod refusals;
 mod silence;
+mod stream_limits;
 mod uploads;
 mod world;

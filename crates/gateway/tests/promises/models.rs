@@ -1,8 +1,11 @@
 //! `GET /v1/models` lists what can be asked for, in the shape of who asks, and every name in it works.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, Method, Request};
 use http_body_util::Full;
 use serde_json::Value;
+use sim::mock::Mock;
 
 use crate::world::*;
 
@@ -124,4 +127,132 @@ async fn one_model_is_found_by_every_name_however_its_slash_is_written() {
         assert_eq!(reply.json()["id"], id, "{path}");
     }
     assert!(mock.requests(10).iter().all(|request| request.path == "/v1/models/gpt-4o-mini"));
+}
+
+/// Several providers, each behind an address of its own.
+struct Several(Vec<(&'static str, Arc<Mock>)>);
+
+impl Providers for Several {
+    fn connect(&self, to: &str) -> std::io::Result<tokio::io::DuplexStream> {
+        let (_, mock) = self.0.iter().find(|(name, _)| *name == to).expect("a provider");
+        Ok(mock.connect())
+    }
+}
+
+/// The gate before an OpenAI, an Anthropic and a llama.cpp server that follow these scripts.
+fn each(settings: &str, scripts: [&str; 3]) -> (World, [Arc<Mock>; 3]) {
+    let mocks = scripts.map(|script| Arc::new(Mock::in_memory(mock_that(script))));
+    let addresses = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"];
+    let several = Several(addresses.into_iter().zip(mocks.iter().cloned()).collect());
+    (World::among(&format!("{settings}\n{THREE}"), Arc::new(several)), mocks)
+}
+
+const THREE: &str = r#"
+[providers.openai]
+base_url = "http://127.0.0.1:1/v1"
+[providers.anthropic]
+base_url = "http://127.0.0.1:2"
+[providers.local]
+kind = "llamacpp"
+base_url = "http://127.0.0.1:3"
+"#;
+
+const ALIAS: &str = r#"
+[[models]]
+name = "fast"
+targets = [{ provider = "openai", model = "gpt-4o-mini" }]
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_all_refuse_is_told_in_the_words_of_the_askers_own_provider() {
+    for status in [401, 403, 429] {
+        for settings in ["", ALIAS] {
+            let script = format!("{status}");
+            for anthropic in [false, true] {
+                let (world, mocks) = each(settings, [&script; 3]);
+                let (own, name) = if anthropic { (&mocks[1], "anthropic") } else { (&mocks[0], "openai") };
+                let expected = own_words(own, anthropic).await;
+                let reply = world.ask(get("/v1/models", anthropic)).await;
+                assert_eq!(reply.status, status, "{}", reply.text());
+                assert_eq!(reply.json()["type"], expected["type"]);
+                assert_eq!(reply.json()["error"], expected["error"]);
+                assert_eq!(reply.header("x-sluicegate-provider"), name);
+                assert_eq!(reply.header("x-sluicegate-error"), "");
+                assert_ne!(reply.header("x-should-retry"), "true");
+            }
+        }
+    }
+}
+
+/// What the provider says itself.
+async fn own_words(mock: &Arc<Mock>, anthropic: bool) -> Value {
+    let only = if anthropic {
+        "[providers.anthropic]\nbase_url = \"http://127.0.0.1:2\"\n"
+    } else {
+        "[providers.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\n"
+    };
+    World::around(only, mock.clone()).ask(get("/v1/models", anthropic)).await.json()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_client_error_becomes_a_server_error() {
+    for status in ["400", "401", "403", "404", "422", "429"] {
+        let (world, _mocks) = each("", [status; 3]);
+        for anthropic in [false, true] {
+            let reply = world.ask(get("/v1/models", anthropic)).await;
+            assert_eq!(reply.status.as_str(), status, "{}", reply.text());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_not_kept() {
+    for script in ["401", "429", "500", "503", "reset"] {
+        for failing in [0, 2] {
+            let mut scripts = ["ok"; 3];
+            scripts[failing] = script;
+            let (world, mocks) = each("", scripts);
+            let part = world.ask(get("/v1/models", false)).await;
+            assert_eq!(part.status, 200, "{script}: {}", part.text());
+            mocks[failing].set_script("ok".parse().expect("a script"));
+            let whole = ids(&world.ask(get("/v1/models", false)).await.json());
+            assert!(whole.len() > ids(&part.json()).len(), "{script} at {failing}: {whole:?}");
+            // What is whole is kept.
+            let arrived = mocks[failing].stats().arrived;
+            assert_eq!(ids(&world.ask(get("/v1/models", false)).await.json()), whole);
+            assert_eq!(mocks[failing].stats().arrived, arrived);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_all_is_not_kept() {
+    let (world, mocks) = each(ALIAS, ["401"; 3]);
+    assert_eq!(world.ask(get("/v1/models", false)).await.status, 401);
+    for mock in &mocks {
+        mock.set_script("ok".parse().expect("a script"));
+    }
+    assert_eq!(world.ask(get("/v1/models", false)).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_a_list_makes_it_no_less_whole() {
+    let (world, mocks) = each("", ["ok", "ok", "404"]);
+    let first = world.ask(get("/v1/models", false)).await;
+    assert_eq!(first.status, 200);
+    assert_eq!(world.ask(get("/v1/models", false)).await.body, first.body);
+    assert_eq!(mocks.map(|mock| mock.stats().arrived)[2], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_key_no_alias_is_promised() {
+    let far = format!(
+        "{ALIAS}\n[providers.openai]\nbase_url = \"https://openai.test/v1\"\n\
+         [providers.anthropic]\nbase_url = \"https://anthropic.test\"\n"
+    );
+    let (world, _mock) = World::with(&far, mock());
+    let mut nobody = get("/v1/models", false);
+    nobody.headers_mut().remove("authorization");
+    let reply = world.ask(nobody).await;
+    assert_eq!((reply.status.as_u16(), reply.header("x-sluicegate-error")), (401, "no_credentials"));
 }

@@ -1,6 +1,10 @@
 //! What the gate itself refuses, and how it says so.
 
+use std::io;
+use std::sync::Arc;
+
 use http::{HeaderValue, Method};
+use tokio::io::DuplexStream;
 
 use crate::world::*;
 
@@ -108,4 +112,43 @@ async fn without_any_credential_the_caller_is_told() {
     let reply = world.ask(asked).await;
     assert_eq!((reply.status.as_u16(), reply.header("x-sluicegate-error")), (401, "no_credentials"));
     assert_eq!(mock.requests(1).len(), 0);
+}
+
+/// A provider to which this machine can't open a connection.
+struct Lacking {
+    code: i32,
+    /// The error lies inside others, as a library hands it on.
+    wrapped: bool,
+}
+
+impl Provider for Lacking {
+    fn connect(&self) -> io::Result<DuplexStream> {
+        let lack = io::Error::from_raw_os_error(self.code);
+        Err(if self.wrapped { io::Error::other(io::Error::other(lack)) } else { lack })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_gate_lacks_is_not_laid_to_the_provider() {
+    let ours = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
+    for (codes, status, error) in [
+        (&ours[..], 503, "overloaded"),
+        (&[libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH], 502, "upstream_error"),
+    ] {
+        for (code, wrapped) in codes.iter().flat_map(|code| [(*code, false), (*code, true)]) {
+            for http in ["1.1", "2"] {
+                let settings =
+                    format!("[providers.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\nhttp = \"{http}\"\n");
+                let world = World::around(&settings, Arc::new(Lacking { code, wrapped }));
+                let reply = world.post("/v1/chat/completions", chat("x")).await;
+                assert_eq!(reply.status, status, "{}", reply.text());
+                assert_eq!(reply.header("x-sluicegate-error"), error);
+                assert_eq!(reply.header("x-should-retry"), "true");
+                let retry_after = if status == 503 { "1" } else { "" };
+                assert_eq!(reply.header("retry-after"), retry_after, "{}", reply.text());
+                let outcome = if status == 503 { "abandoned" } else { "unreachable" };
+                assert_eq!(world.outcomes(), [(outcome.to_owned(), 1)]);
+            }
+        }
+    }
 }

@@ -31,6 +31,20 @@ pub(crate) trait Provider: Send + Sync + 'static {
     fn connect(&self) -> io::Result<DuplexStream>;
 }
 
+/// Several providers, each at an address of its own.
+pub(crate) trait Providers: Send + Sync + 'static {
+    fn connect(&self, to: &str) -> io::Result<DuplexStream>;
+}
+
+/// One that is reached at any address.
+struct Anywhere(Arc<dyn Provider>);
+
+impl Providers for Anywhere {
+    fn connect(&self, _: &str) -> io::Result<DuplexStream> {
+        self.0.connect()
+    }
+}
+
 impl Provider for Mock {
     fn connect(&self) -> io::Result<DuplexStream> {
         Ok(Mock::connect(self))
@@ -134,16 +148,16 @@ async fn read_request(io: &mut DuplexStream) -> Option<Vec<u8>> {
     }
 }
 
-/// The way to one provider, whatever its address.
+/// The way to the providers.
 struct Net {
-    provider: Arc<dyn Provider>,
+    providers: Arc<dyn Providers>,
     dialled: Arc<Mutex<Vec<String>>>,
 }
 
 impl Connect for Net {
     fn connect<'a>(&'a self, to: &'a BaseUrl, _: bool) -> BoxFuture<'a, io::Result<Io>> {
         self.dialled.lock().push(to.authority().to_owned());
-        Box::pin(async { Ok(Io::Other(Box::new(self.provider.connect()?))) })
+        Box::pin(async { Ok(Io::Other(Box::new(self.providers.connect(to.authority())?))) })
     }
 }
 
@@ -170,7 +184,7 @@ impl Records {
 /// What a gate is built of, before it stands.
 pub(crate) struct Plan {
     file: String,
-    provider: Arc<dyn Provider>,
+    providers: Arc<dyn Providers>,
 }
 
 /// A mock that takes no time and is as strict as the real providers.
@@ -226,18 +240,23 @@ impl World {
     /// A gate with the default configuration before `mock`.
     pub(crate) fn before(mock: Options) -> (World, Arc<Mock>) {
         let mock = Arc::new(Mock::in_memory(mock));
-        (Plan { file: String::new(), provider: mock.clone() }.start(), mock)
+        (World::around("", mock.clone()), mock)
     }
 
     /// The same with top-level settings, such as `keep_alive = "1s"`.
     pub(crate) fn with(settings: &str, mock: Options) -> (World, Arc<Mock>) {
         let mock = Arc::new(Mock::in_memory(mock));
-        (Plan { file: settings.to_owned(), provider: mock.clone() }.start(), mock)
+        (World::around(settings, mock.clone()), mock)
     }
 
     /// A gate before any provider.
     pub(crate) fn around(settings: &str, provider: Arc<dyn Provider>) -> World {
-        Plan { file: settings.to_owned(), provider }.start()
+        World::among(settings, Arc::new(Anywhere(provider)))
+    }
+
+    /// A gate before several providers.
+    pub(crate) fn among(settings: &str, providers: Arc<dyn Providers>) -> World {
+        Plan { file: settings.to_owned(), providers }.start()
     }
 
     /// Opens a client connection to the gate.
@@ -312,7 +331,7 @@ impl Plan {
         let lines = Lines::new(Format::Text, LevelFilter::INFO, sink);
         let observer = Arc::new(Observer::new(metrics.clone(), lines.clone(), Arc::new(records.clone())));
         let dialled = Arc::default();
-        let net = Net { provider: self.provider, dialled: Arc::clone(&dialled) };
+        let net = Net { providers: self.providers, dialled: Arc::clone(&dialled) };
         let outside = world::World { connector: Arc::new(net), ..world::World::real() };
         World {
             gate: Gateway::new(Arc::new(config), outside, observer),
