@@ -64,6 +64,8 @@ pub fn effective(config: &Config, provenance: &Provenance) -> String {
         let (provider, model) = (quoted(&alias.provider), quoted(&alias.model));
         page.line(&table, "targets", format!("[{{ provider = {provider}, model = {model} }}]"));
     }
+    page.table("cache");
+    page.line("cache", "max_bytes", quoted(size::show(config.cache.max_bytes)));
     page.table("log");
     page.line("log", "level", quoted(&config.log.level));
     page.line("log", "format", quoted(config.log.format));
@@ -137,6 +139,10 @@ impl Page<'_> {
             self.line(&table, "default", provider.default);
         }
         self.line(&table, "http", quoted(provider.http));
+        self.line(&table, "coalesce.enabled", provider.coalesce.enabled);
+        self.line(&table, "coalesce.finish_abandoned", provider.coalesce.finish_abandoned);
+        self.line(&table, "cache.when", quoted(provider.cache.when));
+        self.line(&table, "cache.ttl", time(provider.cache.ttl));
         let timeouts = &provider.timeouts;
         self.line(&table, "timeouts.connect", time(timeouts.connect));
         self.line(&table, "timeouts.first_byte", limit(timeouts.first_byte));

@@ -70,6 +70,14 @@ pub struct File {
     /// model.
     #[serde(default)]
     pub models: Vec<Alias>,
+    /// Equal calls that come at the same time and share one call of the
+    /// provider; `[providers.NAME.coalesce]` sets one provider's own.
+    #[serde(default)]
+    pub coalesce: Coalesce,
+    /// Answers that are kept for equal calls to come;
+    /// `[providers.NAME.cache]` sets one provider's own.
+    #[serde(default)]
+    pub cache: Cache,
     /// Deadlines of every provider; `[providers.NAME.timeouts]` sets one
     /// provider's own.
     #[serde(default)]
@@ -113,6 +121,12 @@ pub struct Provider {
     /// it needs.
     #[schemars(extend("default" = "1.1"))]
     pub http: Option<HttpVersion>,
+    /// Equal calls of this provider at the same time, over the global table.
+    #[serde(default)]
+    pub coalesce: Coalesce,
+    /// Answers of this provider that are kept, over the global table.
+    #[serde(default)]
+    pub cache: ProviderCache,
     /// Deadlines for this provider, over the global ones.
     #[serde(default)]
     pub timeouts: Timeouts,
@@ -140,6 +154,49 @@ pub struct Target {
     pub provider: Option<String>,
     /// The model's name, as that provider knows it.
     pub model: Option<String>,
+}
+
+/// Calls that share an answer while it comes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Coalesce {
+    /// Let equal calls at the same time share one call of the provider.
+    #[schemars(extend("default" = true))]
+    pub enabled: Option<bool>,
+    /// Let a call that its callers have all left go on to its end, where its
+    /// answer can be kept; otherwise it is cancelled.
+    #[schemars(extend("default" = false))]
+    pub finish_abandoned: Option<bool>,
+}
+
+/// Kept answers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Which answers are kept: `always` all that can be, `deterministic` only
+    /// those to calls that ask for the same answer each time (temperature 0, a
+    /// seed, embeddings), `never` none.
+    #[schemars(extend("default" = "always"))]
+    pub when: Option<CacheWhen>,
+    /// How long an answer is kept.
+    #[schemars(extend("default" = "300s"))]
+    pub ttl: Option<Period>,
+    /// Most memory that kept answers take, those of all providers together:
+    /// from 1MiB to 1TiB.
+    #[schemars(extend("default" = "256MiB"))]
+    pub max_bytes: Option<Size>,
+}
+
+/// Kept answers of one provider. They share their room with all the others'.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderCache {
+    /// Which answers are kept: `always`, `deterministic` or `never`.
+    #[schemars(extend("default" = "always"))]
+    pub when: Option<CacheWhen>,
+    /// How long an answer is kept.
+    #[schemars(extend("default" = "300s"))]
+    pub ttl: Option<Period>,
 }
 
 /// Deadlines.
@@ -225,6 +282,15 @@ pub enum HttpVersion {
     Two,
 }
 
+/// Which answers are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheWhen {
+    Always,
+    Deterministic,
+    Never,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -256,6 +322,16 @@ impl fmt::Display for HttpVersion {
         f.write_str(match self {
             Self::One => "1.1",
             Self::Two => "2",
+        })
+    }
+}
+
+impl fmt::Display for CacheWhen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Always => "always",
+            Self::Deterministic => "deterministic",
+            Self::Never => "never",
         })
     }
 }

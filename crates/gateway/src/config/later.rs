@@ -7,9 +7,7 @@
 const NOT_YET: &[&str] = &[
     "breaker",
     "budget",
-    "cache",
     "cluster",
-    "coalesce",
     "concurrency.max",
     "concurrency.min",
     "gate",
@@ -23,6 +21,8 @@ const NOT_YET: &[&str] = &[
     // A second target.
     "models.*.targets.1",
     "models.*.targets.*.breaker",
+    "models.*.targets.*.cache",
+    "models.*.targets.*.coalesce",
     "models.*.targets.*.concurrency",
     "models.*.targets.*.hedge",
     "models.*.targets.*.queue",
@@ -32,8 +32,6 @@ const NOT_YET: &[&str] = &[
     "otel",
     "prices",
     "providers.*.breaker",
-    "providers.*.cache",
-    "providers.*.coalesce",
     "providers.*.concurrency.max",
     "providers.*.concurrency.min",
     "providers.*.hedge",
@@ -73,19 +71,21 @@ mod tests {
 
     #[test]
     fn tables_cover_their_keys() {
-        assert_eq!(refused("cache.ttl").as_deref(), Some("[cache]"));
-        assert_eq!(refused("cache").as_deref(), Some("[cache]"));
+        assert_eq!(refused("budget.max_spend").as_deref(), Some("[budget]"));
+        assert_eq!(refused("budget").as_deref(), Some("[budget]"));
         assert_eq!(refused("log.redact").as_deref(), Some("`log.redact`"));
         assert_eq!(refused("providers.x.breaker.window").as_deref(), Some("`providers.x.breaker`"));
         assert_eq!(refused("models.3.targets.1").as_deref(), Some("`models.3.targets.1`"));
-        for path in ["log", "log.level", "concurrency", "models.1.targets.0", "caches"] {
+        assert_eq!(refused("models.0.targets.0.cache.ttl").as_deref(), Some("`models.0.targets.0.cache`"));
+        for path in ["log", "log.level", "concurrency", "models.1.targets.0", "budgets", "cache", "coalesce"]
+        {
             assert_eq!(refused(path), None, "{path}");
         }
     }
 
     #[test]
     fn names_are_listed_by_table() {
-        assert!(names_in("").any(|name| name == "cache"));
+        assert!(names_in("").any(|name| name == "budget"));
         assert!(names_in("log").any(|name| name == "capture"));
         assert!(names_in("providers.x").any(|name| name == "hedge"));
         assert!(names_in("timeouts").next().is_none());

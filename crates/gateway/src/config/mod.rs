@@ -40,11 +40,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use environment::Environment;
-pub use file::{HttpVersion, LogFormat};
+pub use file::{CacheWhen, HttpVersion, LogFormat};
 pub use flags::Flags;
 pub use layers::Source;
 pub use problem::{ConfigError, Problem};
-pub use resolved::{Admin, Alias, Config, Limit, Log, ProviderConfig, Queue, Timeouts};
+pub use resolved::{Admin, Alias, Cache, Coalesce, Config, Limit, Log, ProviderConfig, Queue, Timeouts};
 pub use secret::Secret;
 
 use layers::{Layer, Sources};

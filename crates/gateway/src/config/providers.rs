@@ -8,8 +8,8 @@ use wire::provider::{self, KINDS, Kind};
 use super::file::{self, File, HttpVersion};
 use super::layers::Source;
 use super::names;
-use super::resolve::{Resolver, seconds};
-use super::resolved::{Limit, ProviderConfig, Queue, Timeouts};
+use super::resolve::{Resolver, coalesce, seconds};
+use super::resolved::{Cache, Coalesce, Limit, ProviderConfig, Queue, Timeouts};
 use super::secret::{Secret, SecretRef};
 use super::suggest;
 
@@ -18,7 +18,12 @@ const ALWAYS: [&str; 2] = ["openai", "anthropic"];
 
 impl Resolver<'_> {
     /// Those that are named; with none named, the built-in ones that can be used.
-    pub(super) fn providers(&mut self, file: &File, order: &[String]) -> Vec<Arc<ProviderConfig>> {
+    pub(super) fn providers(
+        &mut self,
+        file: &File,
+        order: &[String],
+        cache_bytes: usize,
+    ) -> Vec<Arc<ProviderConfig>> {
         let none = file::Provider::default();
         let providers: Vec<ProviderConfig> = if file.providers.is_empty() {
             let kinds = ALWAYS.iter().filter_map(|name| provider::kind(name));
@@ -26,16 +31,22 @@ impl Resolver<'_> {
                 !ALWAYS.contains(&kind.name) && kind.key_env.iter().any(|name| self.env.get(name).is_some())
             });
             let found: Vec<&'static Kind> = kinds.chain(keyed).collect();
-            found.into_iter().filter_map(|kind| self.provider(kind.name, &none, file)).collect()
+            found.into_iter().filter_map(|kind| self.provider(kind.name, &none, file, cache_bytes)).collect()
         } else {
             let named = order.iter().filter_map(|name| file.providers.get_key_value(name));
-            named.filter_map(|(name, typed)| self.provider(name, typed, file)).collect()
+            named.filter_map(|(name, typed)| self.provider(name, typed, file, cache_bytes)).collect()
         };
         self.one_default(&providers);
         providers.into_iter().map(Arc::new).collect()
     }
 
-    fn provider(&mut self, name: &str, typed: &file::Provider, file: &File) -> Option<ProviderConfig> {
+    fn provider(
+        &mut self,
+        name: &str,
+        typed: &file::Provider,
+        file: &File,
+        cache_bytes: usize,
+    ) -> Option<ProviderConfig> {
         let path = format!("providers.{name}");
         if let Err(message) = names::provider(name) {
             self.fault(&path, message);
@@ -54,6 +65,8 @@ impl Resolver<'_> {
             concurrency: concurrency.map_or(4096, |most| most as usize),
             default: typed.default.unwrap_or(false),
             http: typed.http.unwrap_or(HttpVersion::One),
+            coalesce: self.coalesce(name, &typed.coalesce, &file.coalesce),
+            cache: self.provider_cache(name, &typed.cache, &file.cache, cache_bytes),
             timeouts: self.timeouts(name, &typed.timeouts, &file.timeouts),
             queue: self.queue(name, &typed.queue, &file.queue),
         })
@@ -125,6 +138,26 @@ impl Resolver<'_> {
         let key = self.secret(&path, &reference);
         let source = key.is_some().then(|| reference.origin(&self.sources.of(&path)));
         (key, source)
+    }
+
+    fn coalesce(&mut self, name: &str, own: &file::Coalesce, global: &file::Coalesce) -> Coalesce {
+        let enabled = self.own_or_global(name, "coalesce.enabled", own.enabled, global.enabled);
+        let finish = "coalesce.finish_abandoned";
+        let finish_abandoned =
+            self.own_or_global(name, finish, own.finish_abandoned, global.finish_abandoned);
+        coalesce(enabled, finish_abandoned)
+    }
+
+    fn provider_cache(
+        &mut self,
+        name: &str,
+        own: &file::ProviderCache,
+        global: &file::Cache,
+        max_bytes: usize,
+    ) -> Cache {
+        let when = self.own_or_global(name, "cache.when", own.when, global.when);
+        let ttl = self.own_or_global(name, "cache.ttl", own.ttl, global.ttl);
+        self.cache_at(&format!("providers.{name}.cache"), when, ttl, max_bytes)
     }
 
     fn timeouts(&mut self, name: &str, own: &file::Timeouts, global: &file::Timeouts) -> Timeouts {

@@ -165,6 +165,7 @@ mod tests {
 
     use tokio::sync::{Notify, mpsc};
 
+    use super::super::CacheWhen;
     use super::*;
 
     fn flags(path: &Path) -> Flags {
@@ -277,6 +278,13 @@ mod tests {
         assert!(
             refused.to_string().starts_with("a change of `listen` and `data_dir` needs a restart"),
             "{refused}"
+        );
+        let kept =
+            super::super::parse_text("[cache]\nwhen = \"never\"\nttl = 5\nmax_bytes = \"1MiB\"").unwrap();
+        let cache = next(&current, kept).unwrap().cache;
+        assert_eq!(
+            (cache.when, cache.ttl, cache.max_bytes),
+            (CacheWhen::Never, Duration::from_secs(5), 1 << 20)
         );
         let same = super::super::parse_text("drain = 5").unwrap();
         assert_eq!(next(&current, same).unwrap().drain, Duration::from_secs(5));

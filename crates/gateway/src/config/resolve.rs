@@ -15,17 +15,23 @@ use std::time::Duration;
 use super::address;
 use super::duration::Period;
 use super::environment::Environment;
-use super::file::{self, File, LogFormat};
+use super::file::{self, CacheWhen, File, LogFormat};
 use super::layers::{Source, Sources};
 use super::names;
 use super::problem::Problem;
-use super::resolved::{Admin, Alias, Config, Log};
+use super::resolved::{Admin, Alias, Cache, Coalesce, Config, Log};
 use super::secret::{Secret, SecretRef};
+use super::size;
 use super::suggest;
 use super::variables;
 
 pub(super) const LISTEN_PORT: u16 = 8080;
 pub(super) const ADMIN_PORT: u16 = 9090;
+
+/// Less holds no answer worth keeping.
+const LEAST_CACHE: u64 = 1 << 20;
+/// More is a slip of the pen.
+const MOST_CACHE: u64 = 1 << 40;
 
 pub(super) struct Resolver<'a> {
     pub env: &'a Environment,
@@ -62,7 +68,9 @@ impl Resolver<'_> {
                 ),
             );
         }
-        let providers = self.providers(file, order);
+        let coalesce = coalesce(file.coalesce.enabled, file.coalesce.finish_abandoned);
+        let cache = self.cache(&file.cache);
+        let providers = self.providers(file, order, cache.max_bytes);
         let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
         let models = self.aliases(&file.models, &names);
         Config {
@@ -78,6 +86,8 @@ impl Resolver<'_> {
             open,
             cors_origins: self.each("cors.origins", file.cors.origins.as_deref(), names::origin),
             models,
+            coalesce,
+            cache,
             admin,
             log: self.log(&file.log),
             warnings: std::mem::take(&mut self.warnings),
@@ -137,6 +147,30 @@ impl Resolver<'_> {
             }
         }
         parsed
+    }
+
+    fn cache(&mut self, typed: &file::Cache) -> Cache {
+        let max_bytes = typed.max_bytes.map_or(256 << 20, |size| size.0);
+        if !(LEAST_CACHE..=MOST_CACHE).contains(&(max_bytes as u64)) {
+            let message = format!(
+                "`max_bytes` must be from 1MiB to 1TiB, not {}; to keep no answers, set `cache.when` to `never`",
+                size::show(max_bytes)
+            );
+            self.fault("cache.max_bytes", message);
+        }
+        self.cache_at("cache", typed.when, typed.ttl, max_bytes)
+    }
+
+    /// The table at `path`, whose values are settled.
+    pub(super) fn cache_at(
+        &mut self,
+        path: &str,
+        when: Option<CacheWhen>,
+        ttl: Option<Period>,
+        max_bytes: usize,
+    ) -> Cache {
+        let ttl = self.positive(&format!("{path}.ttl"), seconds(ttl, 300));
+        Cache { when: when.unwrap_or(CacheWhen::Always), ttl, max_bytes }
     }
 
     fn log(&mut self, log: &file::Log) -> Log {
@@ -221,6 +255,10 @@ impl Resolver<'_> {
         }
         Some(Alias { name: name.to_owned(), provider: provider.to_owned(), model: model.to_owned() })
     }
+}
+
+pub(super) fn coalesce(enabled: Option<bool>, finish_abandoned: Option<bool>) -> Coalesce {
+    Coalesce { enabled: enabled.unwrap_or(true), finish_abandoned: finish_abandoned.unwrap_or(false) }
 }
 
 pub(super) fn seconds(typed: Option<Period>, default: u64) -> Duration {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use wire::base::BaseUrl;
 use wire::provider::Kind;
 
-use super::file::{HttpVersion, LogFormat};
+use super::file::{CacheWhen, HttpVersion, LogFormat};
 use super::secret::Secret;
 
 #[derive(Clone, Debug)]
@@ -32,6 +32,10 @@ pub struct Config {
     /// In the order that decides defaults: flags, environment, file.
     pub providers: Vec<Arc<ProviderConfig>>,
     pub models: Vec<Alias>,
+    /// What the providers start from; each one's own is what counts for a call.
+    pub coalesce: Coalesce,
+    /// Likewise, save `max_bytes`, which bounds the one cache that they share.
+    pub cache: Cache,
     pub cors_origins: Vec<String>,
     pub admin: Admin,
     pub log: Log,
@@ -54,8 +58,29 @@ pub struct ProviderConfig {
     /// none marked the first one does.
     pub default: bool,
     pub http: HttpVersion,
+    pub coalesce: Coalesce,
+    pub cache: Cache,
     pub timeouts: Timeouts,
     pub queue: Queue,
+}
+
+/// Equal calls at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesce {
+    /// They share one call of the provider.
+    pub enabled: bool,
+    /// A call that all have left goes on, where its answer can be kept.
+    pub finish_abandoned: bool,
+}
+
+/// Kept answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    pub when: CacheWhen,
+    /// More than 0.
+    pub ttl: Duration,
+    /// Of all providers together, and the same in each one's settings.
+    pub max_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -203,12 +203,16 @@ mod tests {
             "f:3:5: unknown key `models.0.targets.0.modle`; did you mean `model`?"
         );
         assert_eq!(fault("[cach]"), "f:1:2: unknown key `cach`; did you mean `cache`?");
+        assert_eq!(fault("[hegde]"), "f:1:2: unknown key `hegde`; did you mean `hedge`?");
         assert_eq!(fault("[zebra]"), "f:1:2: unknown key `zebra`");
     }
 
     #[test]
     fn settings_of_later_versions_are_refused_with_their_place() {
-        assert_eq!(fault("\n[cache]\nttl = 1\nwhen = 2"), "f:2:2: [cache] is not in this version yet");
+        assert_eq!(
+            fault("\n[budget]\nmax_spend = 1\nunpriced = 2"),
+            "f:2:2: [budget] is not in this version yet"
+        );
         assert_eq!(fault("[log]\ncapture = \"off\""), "f:2:1: `log.capture` is not in this version yet");
         assert_eq!(
             fault("concurrency = { min = 4, max = 9 }"),
@@ -241,6 +245,15 @@ mod tests {
             fault("[log]\nformat = \"jsn\""),
             "f:2:1: `log.format` must be `text` or `json`; did you mean `json`?"
         );
+        assert_eq!(
+            fault("[cache]\nwhen = \"determinstic\""),
+            "f:2:1: `cache.when` must be `always` or `deterministic` or `never`; did you mean `deterministic`?"
+        );
+        assert_eq!(
+            fault("[cache]\nwhen = false"),
+            "f:2:1: `cache.when` must be `always` or `deterministic` or `never`"
+        );
+        assert_eq!(fault("coalesce = false"), "f:1:1: `coalesce` must be a table, not true or false");
     }
 
     #[test]
@@ -253,7 +266,8 @@ mod tests {
 
     #[test]
     fn what_is_right_stays_and_all_that_is_wrong_is_reported() {
-        let (problems, tree) = check("listen = \"x\"\nlistn = 1\nconcurrency = 0\n[cache]\n[queue]\nmax = 3");
+        let (problems, tree) =
+            check("listen = \"x\"\nlistn = 1\nconcurrency = 0\n[budget]\n[queue]\nmax = 3");
         assert_eq!(problems.len(), 3);
         assert_eq!(tree, serde_json::json!({"listen": "x", "queue": {"max": 3}}));
     }

@@ -15,7 +15,43 @@ fn every_fault_has_its_place_and_says_what_to_do() {
         ("[cors]\norigins = [\"*\"]", "sluicegate.toml:2:12: `*` is no origin"),
         ("[log]\nlevel = \"inof\"", "sluicegate.toml:2:1: `inof` is no log level; did you mean `info`?"),
         ("[log]\nformat = \"yaml\"", "sluicegate.toml:2:1: `log.format` must be `text` or `json`"),
-        ("[cache]\nttl = 1", "sluicegate.toml:1:2: [cache] is not in this version yet"),
+        ("[budget]\nmax_spend = 1", "sluicegate.toml:1:2: [budget] is not in this version yet"),
+        ("[cache]\nttl = 0", "sluicegate.toml:2:1: `ttl` must be more than 0"),
+        ("[providers.openai.cache]\nttl = \"0s\"", "sluicegate.toml:2:1: `ttl` must be more than 0"),
+        ("[cache]\nttl = \"soon\"", "sluicegate.toml:2:1: `cache.ttl`: `soon` is no duration"),
+        ("[cache]\nmax_bytes = \"big\"", "sluicegate.toml:2:1: `cache.max_bytes`: `big` is no size"),
+        (
+            "[cache]\nmax_bytes = 0",
+            "sluicegate.toml:2:1: `max_bytes` must be from 1MiB to 1TiB, not 0B; to keep no answers, set `cache.when` to `never`",
+        ),
+        (
+            "[cache]\nmax_bytes = 1048575",
+            "sluicegate.toml:2:1: `max_bytes` must be from 1MiB to 1TiB, not 1048575B;",
+        ),
+        (
+            "[cache]\nmax_bytes = \"2TiB\"",
+            "sluicegate.toml:2:1: `max_bytes` must be from 1MiB to 1TiB, not 2TiB;",
+        ),
+        (
+            "[cache]\nwhen = \"allways\"",
+            "sluicegate.toml:2:1: `cache.when` must be `always` or `deterministic` or `never`; did you mean `always`?",
+        ),
+        (
+            "[providers.openai.cache]\nwhen = \"nevr\"",
+            "sluicegate.toml:2:1: `providers.openai.cache.when` must be `always` or `deterministic` or `never`; did you mean `never`?",
+        ),
+        (
+            "[providers.openai.cache]\nmax_bytes = \"1MiB\"",
+            "sluicegate.toml:2:1: unknown key `providers.openai.cache.max_bytes`",
+        ),
+        (
+            "[coalesce]\nenable = false",
+            "sluicegate.toml:2:1: unknown key `coalesce.enable`; did you mean `enabled`?",
+        ),
+        (
+            "[coalesce]\nfinish_abandoned = \"no\"",
+            "sluicegate.toml:2:1: `coalesce.finish_abandoned` must be true or false, not text",
+        ),
         (
             "[providers.opnai]",
             "sluicegate.toml:1:12: `opnai` is no built-in provider, so it needs a `kind`; did you mean `openai`?",
@@ -99,8 +135,12 @@ fn flags_and_variables_are_named_as_places() {
     let many = Flags { concurrency: Some("many".into()), ..Flags::default() };
     let error = resolve("", [], &many).unwrap_err();
     assert_eq!(error, "--concurrency: `concurrency` must be a whole number, not text");
-    let error = resolve("", [("SLUICEGATE_CACHE__TTL", "5")], &Flags::default()).unwrap_err();
-    assert_eq!(error, "SLUICEGATE_CACHE__TTL: [cache] is not in this version yet");
+    let error = resolve("", [("SLUICEGATE_BUDGET__MAX_SPEND", "5")], &Flags::default()).unwrap_err();
+    assert_eq!(error, "SLUICEGATE_BUDGET__MAX_SPEND: [budget] is not in this version yet");
+    let error = resolve("", [("SLUICEGATE_CACHE__TTL", "0")], &Flags::default()).unwrap_err();
+    assert_eq!(error, "SLUICEGATE_CACHE__TTL: `ttl` must be more than 0");
+    let error = resolve("", [("SLUICEGATE_CACHE__WHEN", "Never")], &Flags::default()).unwrap_err();
+    assert!(error.ends_with("did you mean `never`?"), "{error}");
     let error = resolve("", [("SLUICEGATE_DRAIN", "soon")], &Flags::default()).unwrap_err();
     assert!(error.starts_with("SLUICEGATE_DRAIN: `drain`: `soon` is no duration"), "{error}");
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::{Flags, Limit, schema};
+use super::super::{Cache, CacheWhen, Coalesce, Flags, Limit, schema};
 use super::*;
 
 fn secs(seconds: u64) -> Duration {
@@ -74,6 +74,66 @@ fn check_says_which_source_a_provider_inherited_from() {
 }
 
 #[test]
+fn sharing_and_keeping_are_set_for_all_and_for_one() {
+    let all = |config: &Config| config.providers.iter().map(|p| (p.coalesce, p.cache)).collect::<Vec<_>>();
+    let usual = (
+        Coalesce { enabled: true, finish_abandoned: false },
+        Cache { when: CacheWhen::Always, ttl: secs(300), max_bytes: 256 << 20 },
+    );
+    let (plain, _) = resolve("", [], &Flags::default()).unwrap();
+    assert_eq!((plain.coalesce, plain.cache), usual);
+    assert_eq!(all(&plain), [usual; 2]);
+
+    let file = "[coalesce]\nenabled = false\n[cache]\nwhen = \"deterministic\"\nttl = \"1h\"\nmax_bytes = \"1MiB\"\n\
+        [providers.openai]\n[providers.groq]\ncoalesce = { enabled = true, finish_abandoned = true }\n\
+        cache = { when = \"never\", ttl = 5 }\n";
+    let given = (
+        Coalesce { enabled: false, finish_abandoned: false },
+        Cache { when: CacheWhen::Deterministic, ttl: secs(3600), max_bytes: 1 << 20 },
+    );
+    let own = (
+        Coalesce { enabled: true, finish_abandoned: true },
+        Cache { when: CacheWhen::Never, ttl: secs(5), max_bytes: 1 << 20 },
+    );
+    let loaded = resolve(file, [], &Flags::default()).unwrap();
+    assert_eq!((loaded.0.coalesce, loaded.0.cache), given);
+    assert_eq!(all(&loaded.0), [given, own]);
+    let whens =
+        ["cache.when = \"deterministic\" # sluicegate.toml:4", "cache.when = \"never\" # sluicegate.toml:10"];
+    assert_eq!(shown(&loaded, "cache.when"), whens);
+    assert_eq!(shown(&loaded, "max_bytes"), ["max_bytes = \"1MiB\" # sluicegate.toml:6"]);
+}
+
+#[test]
+fn every_setting_of_sharing_and_keeping_has_its_variable() {
+    let file = "[cache]\nmax_bytes = \"2MiB\"\n[providers.openai]\ncache = { when = \"always\", ttl = 5 }\n[providers.groq]\n";
+    let variables = [
+        ("SLUICEGATE_COALESCE__ENABLED", "off"),
+        ("SLUICEGATE_COALESCE__FINISH_ABANDONED", "yes"),
+        ("SLUICEGATE_CACHE__WHEN", "never"),
+        ("SLUICEGATE_CACHE__TTL", "9s"),
+        ("SLUICEGATE_CACHE__MAX_BYTES", "3MiB"),
+        ("SLUICEGATE_PROVIDERS__GROQ__COALESCE__ENABLED", "on"),
+        ("SLUICEGATE_PROVIDERS__GROQ__CACHE__TTL", "8s"),
+        ("SLUICEGATE_PROVIDERS__GROQ__CACHE__WHEN", "deterministic"),
+    ];
+    let loaded = resolve(file, variables, &Flags::default()).unwrap();
+    let config = &loaded.0;
+    assert_eq!(config.coalesce, Coalesce { enabled: false, finish_abandoned: true });
+    assert_eq!(config.cache, Cache { when: CacheWhen::Never, ttl: secs(9), max_bytes: 3 << 20 });
+    let named = |name: &str| config.providers.iter().find(|p| p.name == name).unwrap();
+    // A variable for all beats the file's line for one.
+    assert_eq!(named("openai").coalesce, config.coalesce);
+    assert_eq!(named("openai").cache, config.cache);
+    assert_eq!(named("groq").coalesce, Coalesce { enabled: true, finish_abandoned: true });
+    let own = Cache { when: CacheWhen::Deterministic, ttl: secs(8), max_bytes: 3 << 20 };
+    assert_eq!(named("groq").cache, own);
+    assert_eq!(shown(&loaded, "max_bytes"), ["max_bytes = \"3MiB\" # SLUICEGATE_CACHE__MAX_BYTES"]);
+    let finish = "coalesce.finish_abandoned = true # SLUICEGATE_COALESCE__FINISH_ABANDONED";
+    assert_eq!(shown(&loaded, "coalesce.finish_abandoned"), [finish; 2]);
+}
+
+#[test]
 fn every_flag_reaches_its_setting() {
     let flags = Flags {
         listen: Some("8000".into()),
@@ -129,20 +189,27 @@ fn the_documented_defaults_are_the_real_ones() {
         assert!(documented == real || parsed(documented) == parsed(real), "{key}: {documented} is {real}");
         compared += 1;
     };
+    let provider = &real["providers"]["openai"];
     for (key, node) in schema::schema()["properties"].as_object().unwrap() {
         // Global settings of providers show where they act.
-        let acts = match key.as_str() {
-            "timeouts" | "queue" | "concurrency" => &real["providers"]["openai"][key],
-            _ => real.get(key).unwrap_or(&serde_json::Value::Null),
-        };
+        let global = real.get(key).unwrap_or(&serde_json::Value::Null);
+        let acts = provider.get(key).unwrap_or(global);
         if let Some(documented) = node.get("default") {
             compare(documented, acts, key);
         }
         for (inner, node) in node["properties"].as_object().into_iter().flatten() {
             if let Some(documented) = node.get("default") {
-                compare(documented, &acts[inner], inner);
+                compare(documented, acts.get(inner).unwrap_or(&global[inner]), inner);
             }
         }
     }
-    assert!(compared >= 20, "only {compared} defaults are documented");
+    let each = &schema::schema()["properties"]["providers"]["additionalProperties"];
+    for (key, node) in each["properties"].as_object().unwrap() {
+        for (inner, node) in node["properties"].as_object().into_iter().flatten() {
+            if let Some(documented) = node.get("default") {
+                compare(documented, &provider[key][inner], inner);
+            }
+        }
+    }
+    assert!(compared >= 30, "only {compared} defaults are documented");
 }

@@ -4,7 +4,9 @@ use super::super::parse_text;
 use super::*;
 
 const SAMPLE: &str = "listen = \"[::1]:80\"\nmax_body = \"1MiB\"\nconcurrency = 3\n[timeouts]\nstall = \"learned\"\n\
-    [providers.openai]\nbase_url = \"http://[fd00::5]:8000/v1\"\napi_key = \"env:K\"\nhttp = 2\n[[models]]\n\
+    [coalesce]\nenabled = false\n[cache]\nwhen = \"never\"\nttl = \"1m\"\nmax_bytes = \"1GiB\"\n\
+    [providers.openai]\nbase_url = \"http://[fd00::5]:8000/v1\"\napi_key = \"env:K\"\nhttp = 2\n\
+    cache.when = \"deterministic\"\n[[models]]\n\
     name = \"a\"\ntargets = [{ provider = \"openai\", model = \"m\" }]\n[log]\nlevel = \"info\"\n";
 
 /// Text that the loader gets deeper into than random characters do.
