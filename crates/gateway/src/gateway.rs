@@ -22,7 +22,7 @@ use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
 use crate::flight::Board;
 use crate::kept::Cache;
 use crate::net::life::{Life, Step};
-use crate::observe::{Metrics, Observer, ProviderGauges, TargetHandles};
+use crate::observe::{GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles};
 use crate::stage::models::Lists;
 use crate::tasks::Tasks;
 use crate::upstream::exchange::Route;
@@ -170,9 +170,9 @@ impl Gateway {
     pub fn new(config: Arc<Config>, world: World, observer: Arc<Observer>) -> Arc<Gateway> {
         let gate = Arc::new_cyclic(|gate: &std::sync::Weak<Gateway>| {
             let gauges = gate.clone();
-            observer
-                .metrics()
-                .read_gauges_from(move || gauges.upgrade().map_or_else(Vec::new, |gate| gate.gauges()));
+            observer.metrics().read_gauges_from(move || {
+                gauges.upgrade().map_or_else(GaugeLevels::default, |gate| gate.gauges())
+            });
             Gateway {
                 world,
                 observer,
@@ -252,7 +252,7 @@ impl Gateway {
         }
     }
 
-    fn gauges(&self) -> Vec<ProviderGauges> {
+    fn gauges(&self) -> GaugeLevels {
         let snapshot = self.snapshot();
         let gauge = |provider: &Arc<Provider>| {
             let stats = provider.standing.lane.stats();
@@ -263,7 +263,10 @@ impl Gateway {
                 permits: stats.permits as u64,
             }
         };
-        snapshot.providers.iter().map(gauge).collect()
+        GaugeLevels {
+            providers: snapshot.providers.iter().map(gauge).collect(),
+            cache_bytes: self.kept.bytes(),
+        }
     }
 
     /// Whether calls are welcome.
