@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use guard::alarm::Alarm;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -169,7 +169,8 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let (gate, watch) = (self.gate.clone(), self.watch.clone());
         let marks = Marks::of(request.headers());
         let shape = shape_of(&request, marks);
-        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request, marks, shape)) }
+        let is_last = watch.is_last();
+        Guarded { shape, is_last, serving: Box::pin(pipeline::serve(gate, watch, request, marks, shape)) }
     }
 }
 
@@ -182,6 +183,8 @@ fn shape_of(request: &Request<Incoming>, marks: Marks) -> Shape {
 /// A call whose panic, which would be a fault of ours, costs its caller a 500 and nobody else anything.
 struct Guarded {
     shape: Shape,
+    /// The connection ends after it, and its client is told so.
+    is_last: bool,
     serving: BoxFuture<'static, Response<ReplyBody>>,
 }
 
@@ -189,10 +192,14 @@ impl Future for Guarded {
     type Output = Result<Response<ReplyBody>, std::convert::Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Ok),
-            // The call was settled while it unwound.
-            Err(_panic) => Poll::Ready(Ok(after_panic(self.shape))),
-        }
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx)));
+        // The call was settled while it unwound.
+        let polled = polled.unwrap_or_else(|_panic| Poll::Ready(after_panic(self.shape)));
+        polled.map(|mut response| {
+            if self.is_last {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        })
     }
 }

@@ -9,6 +9,7 @@ mod hangup;
 mod models;
 mod odd_answers;
 mod passthrough;
+mod pipelined;
 mod refusals;
 mod silence;
 mod uploads;
