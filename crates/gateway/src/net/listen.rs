@@ -142,13 +142,28 @@ fn h1() -> http1::Builder {
     server
 }
 
+/// Calls at once on one HTTP/2 connection. Many clients send all that they have over one: what is beyond this
+/// waits on their side, in steps as long as a call. The bound keeps what one connection may hold at all times,
+/// in heads and in answers that its client does not take, to 64 MiB each, as much as one body may have; unread
+/// bodies have the connection's window, 1 MiB, whatever the number of calls.
+const H2_CALLS: u32 = 1024;
+const H2_HEAD: u32 = 64 * 1024;
+const H2_UNSENT: usize = 64 * 1024;
+/// Calls that are taken back before anybody saw them, and those that break the protocol; a client with more of
+/// them is making work for us, and its connection is closed. Neither grows with `H2_CALLS`: calls that are taken
+/// back later are not counted here.
+const H2_TAKEN_BACK: usize = 20;
+const H2_BROKEN: usize = 1024;
+
 fn h2(tasks: &Tasks) -> http2::Builder<Tasks> {
     let mut server = http2::Builder::new(tasks.clone());
     server
         .timer(TokioTimer::new())
-        .max_concurrent_streams(100)
-        .max_pending_accept_reset_streams(20)
-        .max_header_list_size(64 * 1024)
+        .max_concurrent_streams(H2_CALLS)
+        .max_pending_accept_reset_streams(H2_TAKEN_BACK)
+        .max_local_error_reset_streams(H2_BROKEN)
+        .max_header_list_size(H2_HEAD)
+        .max_send_buf_size(H2_UNSENT)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10));
     server

@@ -5,6 +5,7 @@ mod deadlines;
 mod distinct;
 mod drain;
 mod faults;
+mod h2;
 mod hangup;
 mod models;
 mod odd_answers;
