@@ -33,6 +33,9 @@ const WRITE_STALL: Duration = Duration::from_secs(30);
 /// and its hang-up is noticed only then.
 const MOST_AHEAD: usize = 64 * 1024;
 
+/// From a connection's beginning, when the gate closes: who asks at once is still answered.
+const LAST_WORD: Duration = Duration::from_millis(500);
+
 /// Longer than any call lasts.
 const SERVICE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -51,6 +54,8 @@ const SERVING: u8 = 4;
 pub(crate) struct Watch {
     born: Instant,
     header_timeout: Duration,
+    /// The gate is closing.
+    hurried: AtomicBool,
     phase: AtomicU8,
     /// Milliseconds after `born`.
     since: AtomicU64,
@@ -70,6 +75,7 @@ impl Watch {
         Arc::new(Watch {
             born: Instant::now(),
             header_timeout,
+            hurried: AtomicBool::new(false),
             phase: AtomicU8::new(FRESH),
             since: AtomicU64::new(0),
             write_waits: AtomicU64::new(0),
@@ -129,12 +135,18 @@ impl Watch {
             return at(write_waits - 1, WRITE_STALL);
         }
         match self.phase.load(Ordering::Relaxed) {
+            FRESH if self.hurried.load(Ordering::Relaxed) => at(since, self.header_timeout.min(LAST_WORD)),
             FRESH | HEAD => at(since, self.header_timeout),
             BODY => at(since, BODY_PAUSE),
             RESTING => at(since, REST),
             // The call has deadlines of its own.
             _ => at(since, SERVICE),
         }
+    }
+
+    /// The gate closes: a client that has not begun to ask must do so soon.
+    pub(crate) fn hurry(&self) {
+        self.hurried.store(true, Ordering::Relaxed);
     }
 
     /// Ends the connection at its next read or write.

@@ -1,4 +1,4 @@
-//! Accepting connections, and the one task that each of them has.
+//! Listening, and the one task that each connection has.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -31,7 +31,7 @@ use crate::tasks::Tasks;
 use crate::turn::Turns;
 
 /// Connections that the kernel may hold while we are busy.
-const BACKLOG: u32 = 4096;
+pub(crate) const BACKLOG: u32 = 4096;
 
 /// Binds the data plane's address.
 pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
@@ -39,24 +39,6 @@ pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     socket.listen(BACKLOG)
-}
-
-/// Accepts until the gate has closed.
-pub async fn accept(gate: Arc<Gateway>, listener: TcpListener) {
-    let closing = gate.life.closing();
-    while let Some(taken) = closing.run_until_cancelled(listener.accept()).await {
-        match taken {
-            Ok((stream, _)) => {
-                let _best_effort = stream.set_nodelay(true);
-                gate.tasks.spawn(attend(gate.clone(), stream));
-            }
-            // Out of files, or a connection that is already gone: look again in a moment.
-            Err(failed) => {
-                tracing::warn!(error = %failed, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
 }
 
 /// Serves one connection until it ends.
@@ -71,8 +53,8 @@ where
     let turns = Turns::default();
     let mut step = |cx: &mut Context<'_>| {
         // Woken by a step of the gate's life, among others: calls look at it when they are polled.
-        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) && !conn.say_goodbye() {
-            return Poll::Ready(());
+        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
+            conn.say_goodbye(&watch);
         }
         if conn.poll(cx, &gate, &watch).is_ready() {
             return Poll::Ready(());
@@ -118,19 +100,22 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Conn<S> {
                             Conn::H2(Box::pin(h2(&gate.tasks).serve_connection(TokioIo::new(door), service)))
                         }
                     };
+                    if speaks_h2 && gate.life.step() == Step::Closed {
+                        self.say_goodbye(watch);
+                    }
                 }
             }
         }
     }
 
-    /// Lets what runs come to its end and nothing new begin. False where nothing runs.
-    fn say_goodbye(&mut self) -> bool {
+    /// Lets what runs come to its end and nothing new begin. Whoever has only just come in may still say what
+    /// it wants, and gets an answer.
+    fn say_goodbye(&mut self, watch: &Watch) {
         match self {
-            Conn::Knocking(_) => return false,
+            Conn::Knocking(_) => watch.hurry(),
             Conn::H1(conn) => conn.as_mut().graceful_shutdown(),
             Conn::H2(conn) => conn.as_mut().graceful_shutdown(),
         }
-        true
     }
 }
 

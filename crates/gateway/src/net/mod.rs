@@ -6,4 +6,5 @@ pub(crate) mod flow;
 mod head_scan;
 pub mod life;
 pub mod listen;
+pub(crate) mod port;
 pub(crate) mod reply;
