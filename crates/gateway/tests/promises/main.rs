@@ -13,5 +13,6 @@ mod passthrough;
 mod pipelined;
 mod refusals;
 mod silence;
+mod slow_clients;
 mod uploads;
 mod world;
