@@ -344,6 +344,11 @@ impl Plan {
     }
 }
 
+/// The status of each answer in what came over a connection.
+pub(crate) fn statuses(came: &str) -> Vec<&str> {
+    came.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
+}
+
 /// A client's connection.
 pub(crate) struct Client {
     sender: http1::SendRequest<Full<Bytes>>,
