@@ -194,6 +194,11 @@ pub(crate) fn local(
 
 /// Turns a call away, in the shape that its client reads.
 pub(crate) fn refuse(mut call: Box<Call>, refusal: &Refusal) -> Response<ReplyBody> {
+    if *refusal == Refusal::Gone {
+        // Nobody turned it away, and nobody reads this; the call says so of itself when it is dropped.
+        drop(call);
+        return Response::new(ReplyBody::Whole { left: None, call: None, _seat: None });
+    }
     call.refused(refusal);
     let (status, mut headers, body) = refusal.render(call.shape, call.request_id());
     down::describe_refused(&mut headers, &call);

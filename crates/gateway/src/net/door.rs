@@ -66,6 +66,8 @@ pub(crate) struct Watch {
     /// Requests in service; more than one on HTTP/2 only.
     serving: AtomicUsize,
     expired: AtomicBool,
+    /// When the call wants to be polled again: milliseconds after `born`, zero where it does not.
+    call_waits: AtomicU64,
     /// Woken when the answer is out, if the door waits for that.
     next: AtomicWaker,
 }
@@ -82,6 +84,7 @@ impl Watch {
             complaint: AtomicU8::new(0),
             serving: AtomicUsize::new(0),
             expired: AtomicBool::new(false),
+            call_waits: AtomicU64::new(0),
             next: AtomicWaker::new(),
         })
     }
@@ -107,6 +110,7 @@ impl Watch {
         if self.serving.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.since.store(self.now(), Ordering::Relaxed);
             self.phase.store(RESTING, Ordering::Relaxed);
+            self.call_waits.store(0, Ordering::Relaxed);
             self.next.wake();
         }
     }
@@ -144,14 +148,43 @@ impl Watch {
         }
     }
 
+    /// The call in service is to be polled again at `due`, if it was not before; one call at a time. Costs a
+    /// store, where a timer of the call's own would cost an allocation.
+    pub(crate) fn poll_call_at(&self, due: Instant) {
+        // Rounded up: polled too early, the call would only ask again.
+        let millis = due.duration_since(self.born).as_nanos().div_ceil(1_000_000) as u64;
+        self.call_waits.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    /// When the connection has to be looked at again.
+    pub(crate) fn wakes_at(&self) -> Instant {
+        match self.call_waits.load(Ordering::Relaxed) {
+            0 => self.due(),
+            millis => self.due().min(self.born + Duration::from_millis(millis)),
+        }
+    }
+
+    /// That instant has come: the connection is polled now, and a call that goes on waiting says so anew.
+    pub(crate) fn wakes(&self, now: Instant) {
+        self.call_waits.store(0, Ordering::Relaxed);
+        if self.due() <= now {
+            self.expire();
+        }
+    }
+
     /// The gate closes: a client that has not begun to ask must do so soon.
     pub(crate) fn hurry(&self) {
         self.hurried.store(true, Ordering::Relaxed);
     }
 
     /// Ends the connection at its next read or write.
-    pub(crate) fn expire(&self) {
+    fn expire(&self) {
         self.expired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client was too slow, and its connection ends.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
     }
 }
 

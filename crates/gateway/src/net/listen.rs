@@ -59,10 +59,10 @@ where
         if conn.poll(cx, &gate, &watch).is_ready() {
             return Poll::Ready(());
         }
-        alarm.set(watch.due());
+        alarm.set(watch.wakes_at());
         if alarm.poll_ring(cx).is_ready() {
-            if watch.due() <= Instant::now() {
-                watch.expire();
+            if watch.wakes_at() <= Instant::now() {
+                watch.wakes(Instant::now());
             }
             cx.waker().wake_by_ref();
         }

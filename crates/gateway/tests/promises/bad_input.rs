@@ -62,7 +62,7 @@ async fn a_body_over_the_limit_is_refused_and_its_sender_reads_why() {
 
 #[tokio::test(start_paused = true)]
 async fn heads_that_can_be_read_in_two_ways() {
-    let (world, mock) = World::before(mock());
+    let (world, mock) = World::with(UNSHARED, mock());
     let body = chat("x");
     let length = body.len();
     let line = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n";

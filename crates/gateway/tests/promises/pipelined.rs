@@ -95,7 +95,8 @@ async fn alone(world: &World, kinds: &[Vec<u8>]) -> Vec<String> {
 fn verdicts_are_those_of_one_request_a_connection_however_the_bytes_come() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
-    let (kinds, (world, mock)) = (kinds(), runtime.block_on(async { World::before(mock_after(millis(20))) }));
+    let (kinds, (world, mock)) =
+        (kinds(), runtime.block_on(async { World::with(UNSHARED, mock_after(millis(20))) }));
     let alone = runtime.block_on(alone(&world, &kinds));
     let some = (
         prop::collection::vec(prop_oneof![4 => 0..FIT, 1 => FIT..kinds.len()], 1..7),
