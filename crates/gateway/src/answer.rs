@@ -13,7 +13,7 @@ use wire::fold::fold;
 use crate::call::Call;
 use crate::flight::{Answer, Ending, Head, Seat};
 use crate::gateway::{Model, Provider};
-use crate::kept::{Kept, is_of_answer};
+use crate::kept::Kept;
 use crate::net::flow::Flow;
 use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
@@ -150,11 +150,11 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset
 
 /// What of an answer's head is for this caller.
 fn headers_of(answer: &Answer, call: &Call) -> HeaderMap {
-    if call.record.fate != Fate::Joined {
-        return answer.headers.clone();
+    let mut headers = answer.headers.clone();
+    if call.record.fate == Fate::Joined {
+        headers.remove(header::SET_COOKIE);
     }
-    let shared = answer.headers.iter().filter(|(name, _)| is_of_answer(name));
-    shared.map(|(name, value)| (name.clone(), value.clone())).collect()
+    headers
 }
 
 /// All that has come, in one piece; copied only where it came in several.

@@ -227,7 +227,7 @@ impl Kept {
 }
 
 /// Whether a header belongs to the answer and not to the one exchange that brought it.
-pub(crate) fn is_of_answer(name: &HeaderName) -> bool {
+fn is_of_answer(name: &HeaderName) -> bool {
     let name = name.as_str();
     !is_hop_by_hop(name)
         && !matches!(

@@ -31,7 +31,7 @@ pub fn may_keep<'a>(
         Some(finish) => FINISHED.contains(&&**finish),
         None => !dialect.is_generation(),
     };
-    over && watch.error.is_none() && !watch.garbled && !pieces.any(|piece| has_effect(piece))
+    over && watch.error.is_none() && !watch.garbled && !pieces.any(has_effect)
 }
 
 fn has_effect(piece: &[u8]) -> bool {
