@@ -15,6 +15,7 @@ use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use wire::dialect::ENDPOINTS;
+use wire::fingerprint::digest;
 use wire::provider::Credential;
 
 use crate::call::text_value;
@@ -81,7 +82,7 @@ pub struct Provider {
     pub(crate) name_value: HeaderValue,
     pub(crate) host: HeaderValue,
     /// Tells this account from all others: the same for two calls only if one could pay for the other.
-    pub(crate) account: Box<[u8]>,
+    pub(crate) account: [u8; 32],
     /// Where it serves each of the endpoints that have a protocol of their own.
     pub(crate) uris: [Option<Uri>; ENDPOINTS.len()],
     pub(crate) standing: Arc<Standing>,
@@ -299,7 +300,7 @@ impl Provider {
     fn new(config: Arc<ProviderConfig>, standing: Arc<Standing>) -> Provider {
         let uri = |op| Uri::try_from(config.base.target(config.kind, op, None)).ok();
         Provider {
-            account: format!("{:?}", Account::of(&config)).into_bytes().into(),
+            account: digest(format!("{:?}", Account::of(&config)).as_bytes()),
             uris: ENDPOINTS.map(uri),
             credential: config.api_key.as_ref().and_then(|key| Credential::key(config.kind, key.expose())),
             name: config.name.as_str().into(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use foldhash::fast::RandomState;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache as Map, DefaultLifecycle};
 use smallvec::SmallVec;
@@ -228,14 +228,23 @@ impl Kept {
 
 /// Whether a header belongs to the answer and not to the one exchange that brought it.
 fn is_of_answer(name: &HeaderName) -> bool {
+    // What nearly every answer has, before names are compared.
+    if *name == header::CONTENT_TYPE {
+        return true;
+    }
     let name = name.as_str();
     !is_hop_by_hop(name)
         && !matches!(
             name,
             "content-length" | "date" | "age" | "set-cookie" | "retry-after" | "server-timing" | "alt-svc"
         )
-        && !name.contains("ratelimit")
-        && !name.contains("rate-limit")
+        && !tells_limits(name)
+}
+
+/// Whether a provider's header says how much more it takes.
+fn tells_limits(name: &str) -> bool {
+    let rest = name.strip_prefix("x-").or_else(|| name.strip_prefix("anthropic-")).unwrap_or(name);
+    rest.starts_with("rate") && (rest.starts_with("ratelimit") || rest.starts_with("rate-limit"))
 }
 
 fn kept_headers(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
