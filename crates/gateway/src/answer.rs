@@ -71,7 +71,7 @@ pub(crate) fn deliver(
     call.record.status = answer.status.as_u16();
     let ending = seat.flight().tape.ending();
     let mut headers = headers_of(answer, &call);
-    let length = aloft.head_only.then(|| answer.headers.get(header::CONTENT_LENGTH).cloned()).flatten();
+    let length = aloft.head_only.then(|| headers.get(header::CONTENT_LENGTH).cloned()).flatten();
     down::strip(&mut headers);
     let stored = ending.as_ref().is_some_and(|ending| ending.keep.is_some());
     down::describe(&mut headers, &call, &aloft.provider, &aloft.model, stored);
@@ -150,7 +150,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset
 
 /// What of an answer's head is for this caller.
 fn headers_of(answer: &Answer, call: &Call) -> HeaderMap {
-    let mut headers = answer.headers.clone();
+    let mut headers = answer.headers();
     if call.record.fate == Fate::Joined {
         headers.remove(header::SET_COOKIE);
     }
@@ -176,8 +176,9 @@ fn whole(seat: &mut Seat) -> Bytes {
 
 /// Why this caller can't read an answer.
 fn unreadable(answer: &Answer, aloft: &Aloft) -> Option<Refusal> {
-    let encoding = encoding(&answer.headers)?;
-    (!is_readable(&encoding, aloft.accepts.as_ref())).then_some(Refusal::Encoding { encoding })
+    let encoding = answer.encoding.as_deref()?;
+    let readable = is_readable(encoding, aloft.accepts.as_ref());
+    (!readable).then(|| Refusal::Encoding { encoding: encoding.to_owned() })
 }
 
 /// An answer that the gate makes by itself.
@@ -239,12 +240,6 @@ fn respond(
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-/// The encoding of an answer that is not there as it is.
-fn encoding(headers: &HeaderMap) -> Option<String> {
-    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim().to_ascii_lowercase();
-    (encoding != "identity").then_some(encoding)
 }
 
 /// Whether a caller said that it reads this encoding.
