@@ -15,6 +15,7 @@ use sim::mock::{Mock, Options, Tuning};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+const EQUAL: usize = 200;
 const DISTINCT: usize = 20;
 const LATENCY: Duration = Duration::from_millis(1500);
 
@@ -34,42 +35,80 @@ async fn main() -> Result<()> {
     let provider = listener.local_addr()?;
     let tuning = Tuning { latency: LATENCY, ..Tuning::default() };
     let options = Options { tuning, ..Options::default() };
-    let _mock = Mock::start(listener, options);
+    let mock = Mock::start(listener, options);
     let (_gate, address) = start_gate(provider).await?;
 
     println!(
         "A provider that takes {:.1} s for each answer, asked directly and through the gate.\n",
         LATENCY.as_secs_f64()
     );
-    println!("{:<34} {:>9} {:>9}", "", "direct", "gate");
-    let direct = distinct(provider).await?;
-    let gate = distinct(address).await?;
-    row(&format!("{DISTINCT} different calls at once, all"), direct.0, gate.0);
-    row("the slowest of them", direct.1, gate.1);
-    println!("\nDifferent calls never wait for each other: all of them take as long as one.");
+    println!("{:<36} {:>9} {:>9}", "", "direct", "gate");
+    let same = |_| "Tell me about sluices.".to_owned();
+    let direct = at_once(&mock, provider, EQUAL, same).await?;
+    let gate = at_once(&mock, address, EQUAL, same).await?;
+    anyhow::ensure!(gate.answers == direct.answers, "the answers differ");
+    row(&format!("{EQUAL} equal calls at once, all"), direct.took, gate.took);
+    counts("calls that the provider got", direct.calls, gate.calls);
+    let direct = at_once(&mock, provider, 1, same).await?;
+    let gate = at_once(&mock, address, 1, same).await?;
+    row("the same call once more", direct.took, gate.took);
+    counts("calls that the provider got", direct.calls, gate.calls);
+
+    let other = |number| format!("Tell me about the number {number}.");
+    let direct = at_once(&mock, provider, DISTINCT, other).await?;
+    let gate = at_once(&mock, address, DISTINCT, other).await?;
+    anyhow::ensure!(gate.answers == direct.answers, "the answers differ");
+    row(&format!("{DISTINCT} different calls at once, all"), direct.took, gate.took);
+    row("the slowest of them", direct.slowest, gate.slowest);
+    counts("calls that the provider got", direct.calls, gate.calls);
+    println!("\nEqual calls share one answer, whether they come together or later.");
+    println!("Different calls never wait for each other: all of them take as long as one.");
     Ok(())
 }
 
 fn row(what: &str, direct: Duration, gate: Duration) {
-    println!("{what:<34} {:>6.0} ms {:>6.0} ms", direct.as_secs_f64() * 1e3, gate.as_secs_f64() * 1e3);
+    println!("{what:<36} {:>6.0} ms {:>6.0} ms", direct.as_secs_f64() * 1e3, gate.as_secs_f64() * 1e3);
 }
 
-/// Sends different prompts at once. Returns the time for all and for the slowest one.
-async fn distinct(to: SocketAddr) -> Result<(Duration, Duration)> {
+fn counts(what: &str, direct: u64, gate: u64) {
+    println!("{what:<36} {direct:>9} {gate:>9}");
+}
+
+/// What became of calls that were sent at once.
+struct Crowd {
+    took: Duration,
+    slowest: Duration,
+    /// How many the provider got.
+    calls: u64,
+    /// Each caller's, in the order of the callers.
+    answers: Vec<Bytes>,
+}
+
+async fn at_once(
+    mock: &Mock,
+    to: SocketAddr,
+    callers: usize,
+    prompt: impl Fn(usize) -> String,
+) -> Result<Crowd> {
+    let before = mock.stats().arrived;
     let start = Instant::now();
     let mut calls = JoinSet::new();
-    for number in 0..DISTINCT {
-        calls.spawn(ask(to, format!("Tell me about the number {number}.")));
+    for number in 0..callers {
+        let call = ask(to, prompt(number));
+        calls.spawn(async move { call.await.map(|(took, answer)| (number, took, answer)) });
     }
     let mut slowest = Duration::ZERO;
-    while let Some(took) = calls.join_next().await {
-        slowest = slowest.max(took??);
+    let mut answers = vec![Bytes::new(); callers];
+    while let Some(done) = calls.join_next().await {
+        let (number, took, answer) = done??;
+        slowest = slowest.max(took);
+        answers[number] = answer;
     }
-    Ok((start.elapsed(), slowest))
+    Ok(Crowd { took: start.elapsed(), slowest, calls: mock.stats().arrived - before, answers })
 }
 
-/// One call, as an SDK would make it. Returns how long it took.
-async fn ask(to: SocketAddr, prompt: String) -> Result<Duration> {
+/// One call, as an SDK would make it. Returns how long it took, and the answer.
+async fn ask(to: SocketAddr, prompt: String) -> Result<(Duration, Bytes)> {
     let start = Instant::now();
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -84,13 +123,16 @@ async fn ask(to: SocketAddr, prompt: String) -> Result<Duration> {
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
         anyhow::ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-        Ok(())
+        Ok(body)
     };
-    tokio::select! {
+    let answer = tokio::select! {
         answer = answer => answer?,
-        ended = connection => ended.context("the connection ended before the answer")?,
-    }
-    Ok(start.elapsed())
+        ended = connection => {
+            ended?;
+            anyhow::bail!("the connection ended before the answer");
+        }
+    };
+    Ok((start.elapsed(), answer))
 }
 
 /// Starts the built gate on free ports and waits until it answers.

@@ -42,3 +42,17 @@ def gate_with(mock):
 @pytest.fixture
 def twice(mock, gate):
     return Twice(mock, gate)
+
+
+FIGURES = []
+
+
+@pytest.fixture
+def figures():
+    """Keeps a line to be shown at the end, however the tests went."""
+    return FIGURES.append
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in FIGURES:
+        terminalreporter.write_line(line)
