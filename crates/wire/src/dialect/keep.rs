@@ -17,7 +17,7 @@ const FINISHED: [&str; 4] = ["stop", "end_turn", "stop_sequence", "completed"];
 
 /// What names, as a key or as a type, something that the caller is to do, or that the model would not say.
 static EFFECTS: LazyLock<[Finder<'static>; 3]> =
-    LazyLock::new(|| ["_call\"", "tool_calls\"", "refusal\""].map(Finder::new));
+    LazyLock::new(|| ["_call\"", "\"tool_calls\"", "refusal\""].map(Finder::new));
 /// The same, as a type alone: as a key it counts.
 static TYPES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_use\""));
 
@@ -101,6 +101,9 @@ mod tests {
             )
         };
         assert!(keeps(&RESPONSES, &response(r#"{"type":"message","content":[]}"#, "completed")));
+        // What the request allowed is no call.
+        let echo = r#"{"type":"message","content":[]}],"parallel_tool_calls":true,"max_tool_calls":5,"tools":[{"type":"function"}"#;
+        assert!(keeps(&RESPONSES, &response(echo, "completed")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"message","content":[]}"#, "incomplete")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"function_call","name":"f"}"#, "completed")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"custom_tool_call","name":"f"}"#, "completed")));
