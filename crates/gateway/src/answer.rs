@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use guard::tape::Next;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use tokio::time::Instant;
 use wire::dialect::{Dialect, Shape};
 use wire::fold::fold;
@@ -97,6 +97,7 @@ pub(crate) fn deliver_folded(
     ending: &Arc<Ending>,
     mut seat: Seat,
     aloft: &Aloft,
+    taken: Vec<Bytes>,
 ) -> Response<ReplyBody> {
     call.flown(head);
     call.learned(&ending.watch);
@@ -106,7 +107,7 @@ pub(crate) fn deliver_folded(
     };
     call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
     call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
-    let Some(body) = fold(aloft.dialect, [whole(&mut seat)]) else {
+    let Some(body) = fold(aloft.dialect, taken.into_iter().chain(std::iter::once(whole(&mut seat)))) else {
         let said = ending.watch.error.as_deref().unwrap_or("its stream can't be made into a plain answer");
         return refuse(call, &Refusal::Upstream { cause: said.to_owned() });
     };
@@ -153,8 +154,16 @@ fn headers_of(answer: &Answer, call: &Call) -> HeaderMap {
     if call.record.fate != Fate::Joined {
         return answer.headers.clone();
     }
-    let shared = answer.headers.iter().filter(|(name, _)| is_of_answer(name));
+    // A failure is everybody's, and so is the provider's word on when to come back.
+    let failed = !answer.status.is_success();
+    let shared = answer.headers.iter().filter(|(name, _)| is_of_answer(name) || failed && is_hint(name));
     shared.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Whether a header says how much more, or when, the provider wants to be asked.
+fn is_hint(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("retry-after") || name.contains("ratelimit") || name.contains("rate-limit")
 }
 
 /// All that has come, in one piece; copied only where it came in several.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) request: Request<Upload>,
     pub(crate) ticket: Ticket,
     pub(crate) patience: Patience,
+    /// How often the provider was asked until now.
+    pub(crate) attempts: Arc<AtomicU16>,
 }
 
 /// How a flight ended, or got as far as its caller needs to know.
@@ -105,7 +108,7 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, request, ticket, patience } = plan;
+    let Plan { provider, model, request, ticket, patience, attempts } = plan;
     let waits_from = Instant::now();
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
@@ -118,6 +121,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     };
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
+    attempts.store(1, Ordering::Relaxed);
     let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));

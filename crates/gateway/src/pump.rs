@@ -178,10 +178,9 @@ impl Job {
     async fn room(&self) {
         let tape = &self.writer.tape;
         while timeout_if_pending(tape).await {
-            if !tape.cast_off() {
-                // Nobody is further: the connection of whoever reads bounds how long it may take nothing.
-                poll_fn(|cx| tape.poll_room(cx)).await;
-            }
+            // Where nobody is further, nobody is held up; the connections of those who read bound how long they may
+            // take nothing. As soon as one of them goes on, the others have as long again.
+            tape.cast_off();
         }
     }
 
