@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
 
 use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events};
-use crate::flight::{Answer, Ending, Head, Piece, Pump, Tape};
+use crate::flight::{Answer, Ending, Head, Piece, Progress, Pump, Tape};
 use crate::gateway::Model;
 use crate::kept::Rule;
 use crate::refusal::{Refusal, Wait};
@@ -38,8 +38,7 @@ pub(crate) struct Manner {
     pub(crate) marks_usage: bool,
     /// Others can come aboard.
     pub(crate) shared: bool,
-    /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
-    pub(crate) free: Arc<AtomicBool>,
+
     /// Under which conditions the answer is kept.
     pub(crate) keep: Option<Rule>,
 }
@@ -50,6 +49,7 @@ pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
         unfinished: Unfinished(tape.clone()),
         writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
         model: plan.model.clone(),
+        progress: plan.progress.clone(),
         patience: plan.patience,
         manner,
     };
@@ -60,6 +60,7 @@ struct Job {
     unfinished: Unfinished,
     writer: Writer,
     model: Arc<Model>,
+    progress: Arc<Progress>,
     patience: Patience,
     manner: Manner,
 }
@@ -145,7 +146,7 @@ impl Job {
             stream.body.take(piece, &mut self.writer);
         }
         let failure = loop {
-            if !self.manner.free.load(Ordering::Acquire) {
+            if !self.progress.free.load(Ordering::Acquire) {
                 pause().await;
             }
             self.room().await;
@@ -185,10 +186,9 @@ impl Job {
     async fn room(&self) {
         let tape = &self.writer.tape;
         while timeout_if_pending(tape).await {
-            if !tape.cast_off() {
-                // Nobody is further: the connection of whoever reads bounds how long it may take nothing.
-                poll_fn(|cx| tape.poll_room(cx)).await;
-            }
+            // Where nobody is further, nobody is held up; the connections of those who read bound how long they may
+            // take nothing. As soon as one of them goes on, the others have as long again.
+            tape.cast_off();
         }
     }
 

@@ -129,7 +129,7 @@ impl Flow {
                 self.look_for_end()
             }
             Next::End(ending) => self.end(ending),
-            Next::CastOff => Err(Refusal::Upstream { cause: "the answer was read too slowly".to_owned() }),
+            Next::CastOff => Err(Refusal::read_too_slowly()),
         })
     }
 
