@@ -8,6 +8,7 @@ mod faults;
 mod hangup;
 mod models;
 mod odd_answers;
+mod paid_once;
 mod passthrough;
 mod refusals;
 mod silence;
