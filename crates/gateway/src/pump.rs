@@ -4,7 +4,7 @@
 //! A stream of events is written in whole events. Whatever becomes of the pump (an end, an error, a panic, being
 //! dropped), its tape gets an ending.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
@@ -45,15 +45,18 @@ pub(crate) struct Manner {
 
 /// Flies, and writes what comes on `tape`.
 pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
+    let (model, progress, patience) = (plan.model.clone(), plan.progress.clone(), plan.patience);
+    // What the way to the answer needs is gone once the answer comes: a stream is open for much longer.
+    let flight = Box::pin(fly(plan));
     let job = Job {
         unfinished: Unfinished(tape.clone()),
         writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
-        model: plan.model.clone(),
-        progress: plan.progress.clone(),
-        patience: plan.patience,
+        model,
+        progress,
+        patience,
         manner,
     };
-    Box::pin(job.run(plan))
+    Box::pin(job.run(flight))
 }
 
 struct Job {
@@ -91,8 +94,8 @@ fn finish(tape: &Tape, watch: Watch, failure: Option<Refusal>, keep: Option<Dura
 }
 
 impl Job {
-    async fn run(mut self, plan: Plan) {
-        let Flown { queue, attempts, outcome } = fly(plan).await;
+    async fn run(mut self, flight: impl Future<Output = Flown> + Unpin) {
+        let Flown { queue, attempts, outcome } = flight.await;
         let landed = match outcome {
             Ok(landed) => landed,
             refused => return fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused }),
@@ -124,43 +127,41 @@ impl Job {
             true => Body::Events(Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage))),
             false => Body::Bytes { ends: None, reads: self.manner.dialect.reads_body() && !packed },
         };
-        let stream = Stream {
+        let mut stream = Box::new(Stream {
             tape: self.writer.tape.clone(),
             status,
             packed,
             body,
             trial,
+            rest,
             last_in: at,
             longest_silence: Duration::ZERO,
-        };
-        self.stream(stream, pieces, rest).await;
-    }
-
-    async fn stream(
-        &mut self,
-        mut stream: Stream,
-        pieces: impl IntoIterator<Item = Bytes>,
-        mut rest: Source,
-    ) {
+        });
         for piece in pieces {
             stream.body.take(piece, &mut self.writer);
         }
-        let failure = loop {
+        let failure = self.stream(&mut stream).await;
+        self.end(*stream, failure);
+    }
+
+    /// Puts what comes on the tape, to the end. Says why that is not the answer's.
+    async fn stream(&mut self, stream: &mut Stream) -> Option<Refusal> {
+        loop {
             if !self.progress.free.load(Ordering::Acquire) {
                 pause().await;
             }
             self.room().await;
             let piece = poll_fn(|cx| {
-                if let Poll::Ready(next) = rest.poll_chunk(cx) {
-                    let whole = next.is_some() && rest.is_end();
+                if let Poll::Ready(next) = stream.rest.poll_chunk(cx) {
+                    let whole = next.is_some() && stream.rest.is_end();
                     if whole {
                         // A body of known length ends with its last piece: nobody asks for another one.
-                        rest.finish(cx);
+                        stream.rest.finish(cx);
                     }
                     return Poll::Ready(Ok((next, whole)));
                 }
-                rest.set_alarm((stream.last_in + self.patience.stall).min(self.patience.end()));
-                ready!(rest.poll_alarm(cx));
+                stream.rest.set_alarm((stream.last_in + self.patience.stall).min(self.patience.end()));
+                ready!(stream.rest.poll_alarm(cx));
                 let now = Instant::now();
                 Poll::Ready(Err(self.patience.over(Wait::Stall, now, now.duration_since(stream.last_in))))
             });
@@ -171,15 +172,14 @@ impl Job {
                     stream.last_in = now;
                     stream.body.take(piece, &mut self.writer);
                     if whole {
-                        break None;
+                        return None;
                     }
                 }
-                Ok((Some(Err(broken)), _)) => break Some(Refusal::Upstream { cause: chain(&broken) }),
-                Ok((None, _)) => break None,
-                Err(refusal) => break Some(refusal),
+                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&broken) }),
+                Ok((None, _)) => return None,
+                Err(refusal) => return Some(refusal),
             }
-        };
-        self.end(stream, failure);
+        }
     }
 
     /// Where the slowest reader paces the flight: waits for it, but not for ever.
@@ -266,6 +266,7 @@ struct Stream {
     packed: bool,
     body: Body,
     trial: Trial,
+    rest: Source,
     last_in: Instant,
     longest_silence: Duration,
 }
