@@ -2,6 +2,7 @@
 //! call costs the client no hop between tasks.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -36,14 +37,14 @@ pub async fn connect(addr: SocketAddr) -> Result<(Sender, Driver)> {
 
 /// Does `calls` while driving the connection that they use, both in the caller's task.
 pub async fn driving<T>(connection: Driver, calls: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut calls = pin!(calls);
     tokio::select! {
         biased;
-        done = calls => done,
-        ended = connection => match ended {
-            Ok(()) => bail!("the connection was closed under a call"),
-            Err(error) => Err(error).context("the connection broke"),
-        },
+        done = &mut calls => return done,
+        ended = connection => ended.context("the connection broke")?,
     }
+    // Closed after an answer whose bytes are here; a call that needs more of it fails by itself.
+    calls.await.context("the connection was closed under a call")
 }
 
 /// A chat call with the few headers that every client sends.
