@@ -95,10 +95,22 @@ fn finish(tape: &Tape, watch: Watch, failure: Option<Refusal>, keep: Option<Dura
 
 impl Job {
     async fn run(mut self, flight: impl Future<Output = Flown> + Unpin) {
-        let Flown { queue, attempts, outcome } = flight.await;
+        let flown = flight.await;
+        // The rest of an answer is looked after in a box of its own, and all else is gone by then.
+        let Some(mut stream) = self.begin(flown) else { return };
+        let failure = self.stream(&mut stream).await;
+        self.end(&mut stream, failure);
+    }
+
+    /// Tells the head of an answer, and all of one that is whole. Returns one that is not.
+    fn begin(&mut self, flown: Flown) -> Option<Box<Stream>> {
+        let Flown { queue, attempts, outcome } = flown;
         let landed = match outcome {
             Ok(landed) => landed,
-            refused => return fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused }),
+            refused => {
+                fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused });
+                return None;
+            }
         };
         let Landed { head, at, asked, pieces, rest, mut trial } = landed;
         let events = rest.is_some() && is_events(&head.headers);
@@ -121,7 +133,8 @@ impl Job {
             trial.answered(status, watch.error.is_some());
             let keep = self.keep(status, packed, &watch, std::iter::once(&bytes[..]));
             self.writer.whole(bytes);
-            return finish(&self.unfinished.0, watch, None, keep);
+            finish(&self.unfinished.0, watch, None, keep);
+            return None;
         };
         let body = match events {
             true => Body::Events(Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage))),
@@ -140,8 +153,7 @@ impl Job {
         for piece in pieces {
             stream.body.take(piece, &mut self.writer);
         }
-        let failure = self.stream(&mut stream).await;
-        self.end(*stream, failure);
+        Some(stream)
     }
 
     /// Puts what comes on the tape, to the end. Says why that is not the answer's.
@@ -192,7 +204,7 @@ impl Job {
         }
     }
 
-    fn end(&mut self, mut stream: Stream, failure: Option<Refusal>) {
+    fn end(&mut self, stream: &mut Stream, failure: Option<Refusal>) {
         let tape = self.unfinished.0.clone();
         if failure.is_none() {
             self.model.stall.record(stream.longest_silence);
