@@ -13,7 +13,8 @@ async fn many_calls_on_one_connection() {
     let mut client = Client::connect_h2(gate.at).await;
     let mut calls = JoinSet::new();
     for at in 0..40 {
-        let request = if at % 2 == 0 { chat("hello", at % 4 == 0) } else { message("hello", at % 4 == 1) };
+        let prompt = format!("hello {at}");
+        let request = if at % 2 == 0 { chat(&prompt, at % 4 == 0) } else { message(&prompt, at % 4 == 1) };
         let sent = client.try_send(request);
         calls.spawn(async move { sent.await.expect("an answer").whole().await });
     }
