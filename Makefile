@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: run test sdk lint demo proof proof-quick fuzz
+.PHONY: run test sdk loom lint demo proof proof-quick fuzz
 
 ## Build the gate and serve on http://127.0.0.1:8080. Arguments: make run ARGS="--listen 127.0.0.1:9000"
 run:
@@ -20,6 +20,10 @@ test:
 sdk:
 	$(CARGO) build --locked --bin sluicegate
 	tests/sdk/run $(TARGET)/debug/sluicegate
+
+## Every interleaving of callers that board and leave a flight.
+loom:
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight
 
 ## The gate against its own scripted provider, direct beside it. Needs no key.
 demo:

@@ -13,7 +13,7 @@ use wire::fold::fold;
 use crate::call::Call;
 use crate::flight::{Answer, Ending, Head, Seat};
 use crate::gateway::{Model, Provider};
-use crate::kept::{Kept, is_of_answer};
+use crate::kept::Kept;
 use crate::net::flow::Flow;
 use crate::net::reply::ReplyBody;
 use crate::observe::Fate;
@@ -71,7 +71,7 @@ pub(crate) fn deliver(
     call.record.status = answer.status.as_u16();
     let ending = seat.flight().tape.ending();
     let mut headers = headers_of(answer, &call);
-    let length = aloft.head_only.then(|| answer.headers.get(header::CONTENT_LENGTH).cloned()).flatten();
+    let length = aloft.head_only.then(|| headers.get(header::CONTENT_LENGTH).cloned()).flatten();
     down::strip(&mut headers);
     let stored = ending.as_ref().is_some_and(|ending| ending.keep.is_some());
     down::describe(&mut headers, &call, &aloft.provider, &aloft.model, stored);
@@ -150,11 +150,11 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset
 
 /// What of an answer's head is for this caller.
 fn headers_of(answer: &Answer, call: &Call) -> HeaderMap {
-    if call.record.fate != Fate::Joined {
-        return answer.headers.clone();
+    let mut headers = answer.headers();
+    if call.record.fate == Fate::Joined {
+        headers.remove(header::SET_COOKIE);
     }
-    let shared = answer.headers.iter().filter(|(name, _)| is_of_answer(name));
-    shared.map(|(name, value)| (name.clone(), value.clone())).collect()
+    headers
 }
 
 /// All that has come, in one piece; copied only where it came in several.
@@ -176,8 +176,9 @@ fn whole(seat: &mut Seat) -> Bytes {
 
 /// Why this caller can't read an answer.
 fn unreadable(answer: &Answer, aloft: &Aloft) -> Option<Refusal> {
-    let encoding = encoding(&answer.headers)?;
-    (!is_readable(&encoding, aloft.accepts.as_ref())).then_some(Refusal::Encoding { encoding })
+    let encoding = answer.encoding.as_deref()?;
+    let readable = is_readable(encoding, aloft.accepts.as_ref());
+    (!readable).then(|| Refusal::Encoding { encoding: encoding.to_owned() })
 }
 
 /// An answer that the gate makes by itself.
@@ -194,6 +195,11 @@ pub(crate) fn local(
 
 /// Turns a call away, in the shape that its client reads.
 pub(crate) fn refuse(mut call: Box<Call>, refusal: &Refusal) -> Response<ReplyBody> {
+    if *refusal == Refusal::Gone {
+        // Nobody turned it away, and nobody reads this; the call says so of itself when it is dropped.
+        drop(call);
+        return Response::new(ReplyBody::Whole { left: None, call: None, _seat: None });
+    }
     call.refused(refusal);
     let (status, mut headers, body) = refusal.render(call.shape, call.request_id());
     down::describe_refused(&mut headers, &call);
@@ -234,12 +240,6 @@ fn respond(
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-/// The encoding of an answer that is not there as it is.
-fn encoding(headers: &HeaderMap) -> Option<String> {
-    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim().to_ascii_lowercase();
-    (encoding != "identity").then_some(encoding)
 }
 
 /// Whether a caller said that it reads this encoding.

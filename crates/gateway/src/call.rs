@@ -49,7 +49,7 @@ pub(crate) struct Call {
     door: Arc<door::Watch>,
     /// On HTTP/2 the connection's task does not poll the call, so it follows the gate's steps itself.
     pub(crate) moves: Option<Moves>,
-    /// Rings when the call has waited for long enough.
+    /// Rings when the call has waited for long enough, where its connection has others beside it.
     alarm: Option<Alarm>,
     /// The caller wants the provider's answer, and no kept one.
     pub(crate) asks_anew: bool,
@@ -143,9 +143,16 @@ impl Call {
 
     /// Ready when `due` has passed; the call is woken then.
     pub(crate) fn poll_due(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
-        let alarm = self.alarm.get_or_insert_with(Alarm::new);
-        alarm.set(due);
-        alarm.poll_ring(cx)
+        if self.moves.is_some() {
+            let alarm = self.alarm.get_or_insert_with(Alarm::new);
+            alarm.set(due);
+            return alarm.poll_ring(cx);
+        }
+        if due <= Instant::now() {
+            return Poll::Ready(());
+        }
+        self.door.poll_call_at(due);
+        Poll::Pending
     }
 
     /// What an answer said of itself.

@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use guard::flight::{self, Aircraft, Boarded};
 use guard::tape::{self, Next, Reader};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use wire::dialect::Dialect;
@@ -22,6 +22,7 @@ use wire::fingerprint::Fingerprint;
 use wire::relay::Watch;
 
 use crate::gateway::Gateway;
+use crate::headers::{pack, unpack};
 use crate::kept::{Keeping, Kept};
 use crate::refusal::Refusal;
 
@@ -46,8 +47,12 @@ pub(crate) struct Head {
 /// The head of an answer.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// As the provider sent them.
-    pub(crate) headers: HeaderMap,
+    /// As the provider sent them, for the one who asks first.
+    own: Mutex<Option<HeaderMap>>,
+    /// The same, for everybody else, where others can come aboard.
+    pub(crate) packed: Bytes,
+    /// Of the body, if it is not there as it is.
+    pub(crate) encoding: Option<String>,
     /// When the head was there.
     pub(crate) at: Instant,
     /// When the provider was asked.
@@ -56,6 +61,45 @@ pub(crate) struct Answer {
     pub(crate) events: bool,
     /// How long the body is, where that is known.
     pub(crate) length: Option<u64>,
+}
+
+impl Answer {
+    /// With headers for everybody, or for one caller alone.
+    pub(crate) fn new(
+        status: StatusCode,
+        headers: HeaderMap,
+        shared: bool,
+        times: (Instant, Instant),
+    ) -> Answer {
+        let (asked, at) = times;
+        Answer {
+            status,
+            packed: if shared { pack(&headers) } else { Bytes::new() },
+            encoding: encoding(&headers),
+            own: Mutex::new(Some(headers)),
+            at,
+            asked,
+            events: false,
+            length: None,
+        }
+    }
+
+    /// As a stream of events or not, with a body of that length.
+    pub(crate) fn coming(self, events: bool, length: Option<u64>) -> Answer {
+        Answer { events, length, ..self }
+    }
+
+    /// The provider's headers.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        let own = self.own.lock().take();
+        own.unwrap_or_else(|| unpack(&self.packed, |_| true))
+    }
+}
+
+/// The encoding of an answer that is not there as it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim().to_ascii_lowercase();
+    (encoding != "identity").then_some(encoding)
 }
 
 /// A piece of an answer's body.
@@ -97,6 +141,8 @@ pub(crate) struct Flight {
     pub(crate) tape: Arc<Tape>,
     /// While its only passenger drives it.
     pump: Mutex<Option<Pump>>,
+    /// It is in a task of its own.
+    free: Arc<AtomicBool>,
     /// The call goes on for the sake of the cache when nobody waits for it any more.
     finish_abandoned: bool,
     landed: AtomicBool,
@@ -108,10 +154,11 @@ impl Flight {
         form: Form,
         tape: Arc<Tape>,
         pump: Pump,
+        free: Arc<AtomicBool>,
         finish_abandoned: bool,
     ) -> Flight {
         let pump = Mutex::new(Some(pump));
-        Flight { dialect, form, tape, pump, finish_abandoned, landed: AtomicBool::new(false) }
+        Flight { dialect, form, tape, pump, free, finish_abandoned, landed: AtomicBool::new(false) }
     }
 
     /// Whether a caller who wants a stream, and its usage, can still come aboard.
@@ -192,6 +239,7 @@ impl Seat {
     fn set_free(&self) {
         let flight = self.flight();
         let Some(pump) = flight.pump.lock().take() else { return };
+        flight.free.store(true, Ordering::Release);
         let crew = flight.finish_abandoned.then(|| self.seat.another());
         let (tape, handle, gate) = (flight.tape.clone(), self.seat.handle(), self.gate.clone());
         self.gate.tasks.spawn(async move {

@@ -15,6 +15,7 @@ use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use wire::dialect::ENDPOINTS;
+use wire::fingerprint::digest;
 use wire::provider::Credential;
 
 use crate::call::text_value;
@@ -22,7 +23,7 @@ use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
 use crate::flight::Board;
 use crate::kept::Cache;
 use crate::net::life::{Life, Step};
-use crate::observe::{Metrics, Observer, ProviderGauges, TargetHandles};
+use crate::observe::{GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles};
 use crate::stage::models::Lists;
 use crate::tasks::Tasks;
 use crate::upstream::exchange::Route;
@@ -81,7 +82,7 @@ pub struct Provider {
     pub(crate) name_value: HeaderValue,
     pub(crate) host: HeaderValue,
     /// Tells this account from all others: the same for two calls only if one could pay for the other.
-    pub(crate) account: Box<[u8]>,
+    pub(crate) account: [u8; 32],
     /// Where it serves each of the endpoints that have a protocol of their own.
     pub(crate) uris: [Option<Uri>; ENDPOINTS.len()],
     pub(crate) standing: Arc<Standing>,
@@ -170,9 +171,9 @@ impl Gateway {
     pub fn new(config: Arc<Config>, world: World, observer: Arc<Observer>) -> Arc<Gateway> {
         let gate = Arc::new_cyclic(|gate: &std::sync::Weak<Gateway>| {
             let gauges = gate.clone();
-            observer
-                .metrics()
-                .read_gauges_from(move || gauges.upgrade().map_or_else(Vec::new, |gate| gate.gauges()));
+            observer.metrics().read_gauges_from(move || {
+                gauges.upgrade().map_or_else(GaugeLevels::default, |gate| gate.gauges())
+            });
             Gateway {
                 world,
                 observer,
@@ -252,7 +253,7 @@ impl Gateway {
         }
     }
 
-    fn gauges(&self) -> Vec<ProviderGauges> {
+    fn gauges(&self) -> GaugeLevels {
         let snapshot = self.snapshot();
         let gauge = |provider: &Arc<Provider>| {
             let stats = provider.standing.lane.stats();
@@ -263,7 +264,10 @@ impl Gateway {
                 permits: stats.permits as u64,
             }
         };
-        snapshot.providers.iter().map(gauge).collect()
+        GaugeLevels {
+            providers: snapshot.providers.iter().map(gauge).collect(),
+            cache_bytes: self.kept.bytes(),
+        }
     }
 
     /// Whether calls are welcome.
@@ -296,7 +300,7 @@ impl Provider {
     fn new(config: Arc<ProviderConfig>, standing: Arc<Standing>) -> Provider {
         let uri = |op| Uri::try_from(config.base.target(config.kind, op, None)).ok();
         Provider {
-            account: format!("{:?}", Account::of(&config)).into_bytes().into(),
+            account: digest(format!("{:?}", Account::of(&config)).as_bytes()),
             uris: ENDPOINTS.map(uri),
             credential: config.api_key.as_ref().and_then(|key| Credential::key(config.kind, key.expose())),
             name: config.name.as_str().into(),

@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, header};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache as Map, DefaultLifecycle};
 use smallvec::SmallVec;
@@ -22,6 +22,7 @@ use wire::relay::Watch;
 
 use crate::config::{Cache as Settings, CacheWhen};
 use crate::flight::{Ending, Flight, Head};
+use crate::headers::unpack;
 use crate::stage::up::is_hop_by_hop;
 
 /// What an answer takes beside its bytes: its entry, its key, what the map needs for it.
@@ -147,8 +148,8 @@ impl Keeping<'_> {
         let Head { outcome: Ok(answer), .. } = &*head else { return None };
         let frames = flight.tape.frames()?;
         let size: usize = frames.iter().map(|piece| piece.bytes.len()).sum();
-        let mut bytes = BytesMut::with_capacity(head_size(&answer.headers) + size);
-        put_headers(&mut bytes, &answer.headers);
+        let mut bytes = BytesMut::with_capacity(answer.packed.len() + size);
+        bytes.extend_from_slice(&answer.packed);
         let body_at = bytes.len();
         let mut usage = SmallVec::new();
         for piece in &frames {
@@ -187,7 +188,7 @@ impl Kept {
     }
 
     pub(crate) fn headers(&self) -> HeaderMap {
-        read_headers(&self.bytes[..self.body_at])
+        unpack(&self.bytes[..self.body_at], is_of_answer)
     }
 
     /// Whether it is kept in the form that a caller asks for.
@@ -227,48 +228,24 @@ impl Kept {
 }
 
 /// Whether a header belongs to the answer and not to the one exchange that brought it.
-pub(crate) fn is_of_answer(name: &HeaderName) -> bool {
+fn is_of_answer(name: &HeaderName) -> bool {
+    // What nearly every answer has, before names are compared.
+    if *name == header::CONTENT_TYPE {
+        return true;
+    }
     let name = name.as_str();
     !is_hop_by_hop(name)
         && !matches!(
             name,
             "content-length" | "date" | "age" | "set-cookie" | "retry-after" | "server-timing" | "alt-svc"
         )
-        && !name.contains("ratelimit")
-        && !name.contains("rate-limit")
+        && !tells_limits(name)
 }
 
-fn kept_headers(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    headers.iter().filter(|(name, _)| is_of_answer(name))
-}
-
-fn head_size(headers: &HeaderMap) -> usize {
-    kept_headers(headers).map(|(name, value)| 8 + name.as_str().len() + value.len()).sum()
-}
-
-/// Each as the two lengths and the two texts.
-fn put_headers(bytes: &mut BytesMut, headers: &HeaderMap) {
-    for (name, value) in kept_headers(headers) {
-        bytes.put_u32(name.as_str().len() as u32);
-        bytes.put_u32(value.len() as u32);
-        bytes.extend_from_slice(name.as_str().as_bytes());
-        bytes.extend_from_slice(value.as_bytes());
-    }
-}
-
-fn read_headers(mut bytes: &[u8]) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(24);
-    while let Some((lengths, rest)) = bytes.split_first_chunk::<8>() {
-        let [name, value] = [&lengths[..4], &lengths[4..]]
-            .map(|length| length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)));
-        let Some((name, rest)) = rest.split_at_checked(name) else { break };
-        let Some((value, rest)) = rest.split_at_checked(value) else { break };
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-            headers.append(name, value);
-        }
-        bytes = rest;
-    }
-    headers
+/// Whether a provider's header says how much more it takes.
+fn tells_limits(name: &str) -> bool {
+    let rest = name.strip_prefix("x-").or_else(|| name.strip_prefix("anthropic-")).unwrap_or(name);
+    rest.starts_with("rate") && (rest.starts_with("ratelimit") || rest.starts_with("rate-limit"))
 }
 
 #[cfg(test)]
@@ -276,32 +253,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_the_answer_are_kept_and_those_of_the_exchange_are_not() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("content-type", "application/json"),
-            ("openai-version", "2020-10-01"),
-            ("x-request-id", "req_1"),
-            ("set-cookie", "a=b"),
-            ("date", "now"),
-            ("connection", "close"),
-            ("content-length", "7"),
-            ("x-ratelimit-remaining-requests", "0"),
-            ("anthropic-ratelimit-tokens-limit", "0"),
-        ] {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    fn headers_of_the_exchange_are_not_the_answers() {
+        for name in ["content-type", "openai-version", "x-request-id", "x-rate", "x-two"] {
+            assert!(is_of_answer(&HeaderName::from_static(name)), "{name}");
         }
-        headers.append("x-two", HeaderValue::from_static("1"));
-        headers.append("x-two", HeaderValue::from_static("2"));
-        let mut bytes = BytesMut::new();
-        put_headers(&mut bytes, &headers);
-        assert_eq!(bytes.len(), head_size(&headers));
-        let read = read_headers(&bytes);
-        assert_eq!(read.len(), 5);
-        assert_eq!(read["openai-version"], "2020-10-01");
-        assert_eq!(read.get_all("x-two").iter().count(), 2);
-        for cut in 0..bytes.len() {
-            assert!(read_headers(&bytes[..cut]).len() < 5);
+        for name in [
+            "set-cookie",
+            "date",
+            "connection",
+            "content-length",
+            "retry-after",
+            "x-ratelimit-remaining-requests",
+            "anthropic-ratelimit-tokens-limit",
+            "ratelimit-policy",
+        ] {
+            assert!(!is_of_answer(&HeaderName::from_static(name)), "{name}");
         }
     }
 }

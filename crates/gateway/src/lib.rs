@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 mod flight;
 pub mod gateway;
+mod headers;
 mod kept;
 pub mod net;
 pub mod observe;

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -283,11 +284,12 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         let plan = Plan { provider: provider.clone(), model, request, ticket, patience };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
-        let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, keep };
+        let free = Arc::<AtomicBool>::default();
+        let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, free: free.clone(), keep };
         let tape = Arc::new(Tape::new(shared, MOST_TAPED, call.gate.tapes.clone()));
         let finish_abandoned = share.as_ref().is_some_and(|share| share.finish_abandoned);
         let pump = pump(plan, manner, tape.clone());
-        Flight::new(dialect, Form { streams, tells_usage, strip_usage }, tape, pump, finish_abandoned)
+        Flight::new(dialect, Form { streams, tells_usage, strip_usage }, tape, pump, free, finish_abandoned)
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
     let seat = match &share {

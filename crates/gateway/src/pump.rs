@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct Manner {
     pub(crate) marks_usage: bool,
     /// Others can come aboard.
     pub(crate) shared: bool,
+    /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
+    pub(crate) free: Arc<AtomicBool>,
     /// Under which conditions the answer is kept.
     pub(crate) keep: Option<Rule>,
 }
@@ -102,7 +105,8 @@ impl Job {
             Some(rest) => rest.length().map(|left| left + come as u64),
         };
         let status = head.status;
-        let answer = Answer { status, headers: head.headers, at, asked, events, length };
+        let answer = Answer::new(status, head.headers, self.manner.shared, (asked, at));
+        let answer = answer.coming(events, length);
         self.writer.tape.put_head(Arc::new(Head { queue, attempts, outcome: Ok(answer) }));
         let Some(rest) = rest else {
             let bytes = joined(pieces);
@@ -141,6 +145,9 @@ impl Job {
             stream.body.take(piece, &mut self.writer);
         }
         let failure = loop {
+            if !self.manner.free.load(Ordering::Acquire) {
+                pause().await;
+            }
             self.room().await;
             let piece = poll_fn(|cx| {
                 if let Poll::Ready(next) = rest.poll_chunk(cx) {
@@ -234,6 +241,16 @@ impl Job {
         let rule = self.manner.keep.as_ref().filter(|_| status == StatusCode::OK && !packed)?;
         rule.keep(self.manner.dialect, watch, frames)
     }
+}
+
+/// Pending once, with nobody to wake: whoever drives the flight polls it again when it wants more.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|_| match std::mem::replace(&mut paused, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
 /// Whether the writer has waited for long.

@@ -62,6 +62,8 @@ pub enum Refusal {
     TooLarge { limit: usize },
     /// The caller stopped sending in the middle of its request.
     SlowBody,
+    /// The caller left in the middle of its request.
+    Gone,
     /// The provider's queue is full.
     QueueFull { retry_after: Duration },
     /// Waited in the queue for as long as it allows.
@@ -164,6 +166,7 @@ impl Refusal {
             Upgrade => row(StatusCode::NOT_IMPLEMENTED, "upgrade_not_supported", Client),
             TooLarge { .. } => row(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", Client),
             SlowBody => again(row(StatusCode::REQUEST_TIMEOUT, "request_timeout", Client)),
+            Gone => row(StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST), "client_gone", Client),
             QueueFull { retry_after } => after(
                 again(why(row(StatusCode::TOO_MANY_REQUESTS, "overloaded", Gate), "queue_full")),
                 retry_after,
@@ -236,6 +239,7 @@ impl Refusal {
                 format!("the request body is larger than {limit} bytes; raise max_body or send less")
             }
             SlowBody => "the request body stopped arriving; send it again".to_owned(),
+            Gone => "the caller left in the middle of its request".to_owned(),
             QueueFull { .. } => "too many calls are waiting for this provider; try again later".to_owned(),
             QueueTimeout { waited, .. } => format!(
                 "the call waited {} ms for its turn at this provider; try again later",

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::config::{Config, LogFormat};
 use crate::gateway::Gateway;
 use crate::net::life::Step;
-use crate::net::listen;
+use crate::net::port::Port;
 
 /// For errors to reach their clients after a cut drain.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -23,15 +23,15 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// Serves until a signal has ended it. The exit code is 0 after a whole drain, 1 after a cut one.
 pub async fn run(gate: Arc<Gateway>, data: TcpListener) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    gate.tasks.spawn(listen::accept(gate.clone(), data));
+    let port = Port::open(&gate, data);
     gate.tasks.spawn(gate.clone().sweep());
     signals.next().await;
-    let whole = drain(&gate, &mut signals).await;
+    let whole = drain(&gate, &port, &mut signals).await;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Ends the gate's life in order. Returns whether every call got its own answer.
-async fn drain(gate: &Gateway, again: &mut Signals) -> bool {
+async fn drain(gate: &Gateway, port: &Port, again: &mut Signals) -> bool {
     let patience = gate.snapshot().config.drain;
     tracing::info!(
         calls = gate.life.calls(),
@@ -49,6 +49,7 @@ async fn drain(gate: &Gateway, again: &mut Signals) -> bool {
         gate.life.advance(Step::Cut);
         let _given_up = timeout(LAST_WORDS, gate.life.empty()).await;
     }
+    port.close().await;
     gate.life.advance(Step::Closed);
     let _given_up = timeout(GOODBYE, gate.tasks.ended()).await;
     whole

@@ -56,9 +56,12 @@ where
     K: Eq + Hash + Copy,
     S: BuildHasher,
 {
-    board: Option<(Arc<Flights<K, T, S>>, K)>,
+    board: Option<Listed<K, T, S>>,
     flight: Arc<Flight<T>>,
 }
+
+/// Where a flight is listed.
+type Listed<K, T, S> = (Arc<Flights<K, T, S>>, K);
 
 impl<K, T, S> Flights<K, T, S>
 where

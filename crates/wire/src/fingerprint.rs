@@ -75,6 +75,11 @@ pub struct Parts<'a> {
     pub query: Option<&'a str>,
 }
 
+/// Stands for some bytes where equal ones have to be told from others, and can't be turned back into them.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    blake3::hash(bytes).into()
+}
+
 /// Equal for calls that may get one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);

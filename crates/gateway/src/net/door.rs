@@ -3,6 +3,10 @@
 //! The door knows whether its client is between requests, in the middle of one, or being served; bounds the
 //! first two in time without a timer per request; looks at raw heads (`head_scan`); and notices a client that
 //! stops reading. The connection's task reads `Watch::due` after every poll and calls `Watch::expire`.
+//!
+//! On HTTP/1.1 the library never sees a byte beyond the request that is being served: what a client sends ahead
+//! waits here, and is looked at from its beginning once its turn has come. So every head is judged by the same
+//! rules and has the same deadline, wherever in the stream it begins.
 
 use std::io;
 use std::pin::Pin;
@@ -11,10 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::head_scan::{Faults, HeadScan};
+use super::head_scan::{Complaint, Requests};
 
 /// A kept-alive connection may rest this long between two requests.
 const REST: Duration = Duration::from_secs(180);
@@ -22,6 +28,13 @@ const REST: Duration = Duration::from_secs(180);
 const BODY_PAUSE: Duration = Duration::from_secs(30);
 /// A client must take bytes at least this often.
 const WRITE_STALL: Duration = Duration::from_secs(30);
+
+/// Bytes of later requests that wait here. A client that sends more of them is not read on until its turn comes,
+/// and its hang-up is noticed only then.
+const MOST_AHEAD: usize = 64 * 1024;
+
+/// From a connection's beginning, when the gate closes: who asks at once is still answered.
+const LAST_WORD: Duration = Duration::from_millis(500);
 
 /// Longer than any call lasts.
 const SERVICE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -41,15 +54,22 @@ const SERVING: u8 = 4;
 pub(crate) struct Watch {
     born: Instant,
     header_timeout: Duration,
+    /// The gate is closing.
+    hurried: AtomicBool,
     phase: AtomicU8,
     /// Milliseconds after `born`.
     since: AtomicU64,
     /// Milliseconds after `born` plus one; zero while the client takes what it is sent.
     write_waits: AtomicU64,
-    faults: AtomicU8,
+    /// The number of the complaint about the latest head.
+    complaint: AtomicU8,
     /// Requests in service; more than one on HTTP/2 only.
     serving: AtomicUsize,
     expired: AtomicBool,
+    /// When the call wants to be polled again: milliseconds after `born`, zero where it does not.
+    call_waits: AtomicU64,
+    /// Woken when the answer is out, if the door waits for that.
+    next: AtomicWaker,
 }
 
 impl Watch {
@@ -57,12 +77,15 @@ impl Watch {
         Arc::new(Watch {
             born: Instant::now(),
             header_timeout,
+            hurried: AtomicBool::new(false),
             phase: AtomicU8::new(FRESH),
             since: AtomicU64::new(0),
             write_waits: AtomicU64::new(0),
-            faults: AtomicU8::new(0),
+            complaint: AtomicU8::new(0),
             serving: AtomicUsize::new(0),
             expired: AtomicBool::new(false),
+            call_waits: AtomicU64::new(0),
+            next: AtomicWaker::new(),
         })
     }
 
@@ -74,7 +97,12 @@ impl Watch {
     pub(crate) fn serve(&self) -> Option<&'static str> {
         self.serving.fetch_add(1, Ordering::Relaxed);
         self.phase.store(SERVING, Ordering::Relaxed);
-        Faults::unpack(self.faults.swap(0, Ordering::Relaxed)).complaint()
+        Complaint::of_code(self.complaint.load(Ordering::Relaxed)).map(Complaint::message)
+    }
+
+    /// The connection takes no request after this one: where it ends, nobody knows.
+    pub(crate) fn is_last(&self) -> bool {
+        self.complaint.load(Ordering::Relaxed) != 0
     }
 
     /// The answer is out; the client may send its next request.
@@ -82,7 +110,13 @@ impl Watch {
         if self.serving.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.since.store(self.now(), Ordering::Relaxed);
             self.phase.store(RESTING, Ordering::Relaxed);
+            self.call_waits.store(0, Ordering::Relaxed);
+            self.next.wake();
         }
+    }
+
+    fn phase(&self) -> u8 {
+        self.phase.load(Ordering::Relaxed)
     }
 
     /// The call waits for its request's body, until `body_is_here`.
@@ -105,6 +139,7 @@ impl Watch {
             return at(write_waits - 1, WRITE_STALL);
         }
         match self.phase.load(Ordering::Relaxed) {
+            FRESH if self.hurried.load(Ordering::Relaxed) => at(since, self.header_timeout.min(LAST_WORD)),
             FRESH | HEAD => at(since, self.header_timeout),
             BODY => at(since, BODY_PAUSE),
             RESTING => at(since, REST),
@@ -113,9 +148,43 @@ impl Watch {
         }
     }
 
+    /// The call in service is to be polled again at `due`, if it was not before; one call at a time. Costs a
+    /// store, where a timer of the call's own would cost an allocation.
+    pub(crate) fn poll_call_at(&self, due: Instant) {
+        // Rounded up: polled too early, the call would only ask again.
+        let millis = due.duration_since(self.born).as_nanos().div_ceil(1_000_000) as u64;
+        self.call_waits.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    /// When the connection has to be looked at again.
+    pub(crate) fn wakes_at(&self) -> Instant {
+        match self.call_waits.load(Ordering::Relaxed) {
+            0 => self.due(),
+            millis => self.due().min(self.born + Duration::from_millis(millis)),
+        }
+    }
+
+    /// That instant has come: the connection is polled now, and a call that goes on waiting says so anew.
+    pub(crate) fn wakes(&self, now: Instant) {
+        self.call_waits.store(0, Ordering::Relaxed);
+        if self.due() <= now {
+            self.expire();
+        }
+    }
+
+    /// The gate closes: a client that has not begun to ask must do so soon.
+    pub(crate) fn hurry(&self) {
+        self.hurried.store(true, Ordering::Relaxed);
+    }
+
     /// Ends the connection at its next read or write.
-    pub(crate) fn expire(&self) {
+    fn expire(&self) {
         self.expired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client was too slow, and its connection ends.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
     }
 }
 
@@ -123,11 +192,11 @@ impl Watch {
 pub(crate) struct Door<S> {
     io: S,
     watch: Arc<Watch>,
-    scan: HeadScan,
+    requests: Requests,
     /// The connection turned out to speak HTTP/2: no heads to look at.
     h2: bool,
-    /// What was read to find that out, and has not been handed on.
-    first: Vec<u8>,
+    /// What was read and not handed on: at first to find that out, later because its turn has not come.
+    ahead: BytesMut,
 }
 
 /// How a client that speaks HTTP/2 begins; no request of HTTP/1.1 does.
@@ -135,7 +204,7 @@ const PREFACE: &[u8] = b"PRI ";
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Door<S> {
     pub(crate) fn new(io: S, watch: Arc<Watch>) -> Door<S> {
-        Door { io, watch, scan: HeadScan::default(), h2: false, first: Vec::new() }
+        Door { io, watch, requests: Requests::default(), h2: false, ahead: BytesMut::new() }
     }
 
     /// Reads as far as is needed to tell whether the client speaks HTTP/2; none where it left or was too slow.
@@ -150,33 +219,62 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Door<S> {
             if outcome.is_err() || buf.filled().is_empty() {
                 return Poll::Ready(None);
             }
-            self.first.extend_from_slice(buf.filled());
-            let begun = &self.first[..self.first.len().min(PREFACE.len())];
+            self.ahead.extend_from_slice(buf.filled());
+            let begun = &self.ahead[..self.ahead.len().min(PREFACE.len())];
             if begun == PREFACE || !PREFACE.starts_with(begun) {
                 self.h2 = begun == PREFACE;
-                let first = std::mem::take(&mut self.first);
-                self.note_read(&first);
-                self.first = first;
                 return Poll::Ready(Some(self.h2));
             }
         }
     }
 
-    fn note_read(&mut self, bytes: &[u8]) {
-        let phase = self.watch.phase.load(Ordering::Relaxed);
-        if self.h2 || phase == SERVING {
-            return;
+    /// Hands on what was read ahead, as far as it may be. Returns whether there was anything.
+    fn take_ahead(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let most = self.ahead.len().min(buf.remaining());
+        let size = if self.h2 { most } else { claim(&mut self.requests, &self.watch, &self.ahead[..most]) };
+        buf.put_slice(&self.ahead[..size]);
+        self.ahead.advance(size);
+        if self.ahead.is_empty() {
+            // A connection at rest keeps no room for it.
+            self.ahead = BytesMut::new();
         }
-        if phase == BODY {
-            return self.watch.since.store(self.watch.now(), Ordering::Relaxed);
-        }
-        if phase != HEAD {
-            self.scan.reset();
-            self.watch.since.store(self.watch.now(), Ordering::Relaxed);
-            self.watch.phase.store(HEAD, Ordering::Relaxed);
-        }
-        if let Some(faults) = self.scan.feed(bytes) {
-            self.watch.faults.store(faults.pack(), Ordering::Relaxed);
+        size > 0
+    }
+
+    /// Reads what belongs to the request that is being served, and keeps what comes after it.
+    fn poll_request(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.requests.is_broken() {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            let refused = self.requests.complaint().is_some();
+            if refused && self.watch.phase() == RESTING {
+                return Poll::Ready(Ok(()));
+            }
+            let waits = refused || !self.ahead.is_empty();
+            if waits {
+                self.watch.next.register(cx.waker());
+            }
+            if self.ahead.len() >= MOST_AHEAD {
+                return Poll::Pending;
+            }
+            let before = buf.filled().len();
+            std::task::ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+            let came = &buf.filled()[before..];
+            if came.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let size = if waits { 0 } else { claim(&mut self.requests, &self.watch, came) };
+            if size == came.len() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.requests.complaint().is_none() {
+                self.ahead.extend_from_slice(&came[size..]);
+            }
+            buf.set_filled(before + size);
+            if size > 0 {
+                return Poll::Ready(Ok(()));
+            }
         }
     }
 
@@ -195,26 +293,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.watch.expired.load(Ordering::Relaxed) {
-            if matches!(this.watch.phase.load(Ordering::Relaxed), HEAD | BODY) && !this.h2 {
+            let stalled = this.watch.write_waits.load(Ordering::Relaxed) > 0;
+            if matches!(this.watch.phase(), HEAD | BODY) && !this.h2 && !stalled {
                 // Best effort: a client that sends a request byte by byte may not read either.
                 let _ = Pin::new(&mut this.io).poll_write(cx, TOO_SLOW);
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        if !this.first.is_empty() {
-            let size = this.first.len().min(buf.remaining());
-            buf.put_slice(&this.first[..size]);
-            // What is left, if anything is, is little: the reader's room is larger than what was read.
-            this.first = this.first.split_off(size);
+        if !this.ahead.is_empty() && this.take_ahead(buf) {
             return Poll::Ready(Ok(()));
         }
-        let before = buf.filled().len();
-        let outcome = Pin::new(&mut this.io).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            this.note_read(&buf.filled()[before..]);
-        }
-        outcome
+        if this.h2 { Pin::new(&mut this.io).poll_read(cx, buf) } else { this.poll_request(cx, buf) }
     }
+}
+
+/// How many of the next bytes belong to the request whose turn it is; notes what they tell.
+fn claim(requests: &mut Requests, watch: &Watch, bytes: &[u8]) -> usize {
+    let phase = watch.phase();
+    if requests.is_whole() && phase == RESTING {
+        requests.next();
+    }
+    let before_body = requests.in_head();
+    let size = requests.feed(bytes);
+    match phase {
+        FRESH | RESTING if before_body && requests.has_begun() => {
+            watch.since.store(watch.now(), Ordering::Relaxed);
+            watch.phase.store(HEAD, Ordering::Relaxed);
+        }
+        BODY => watch.since.store(watch.now(), Ordering::Relaxed),
+        _ => {}
+    }
+    if let Some(complaint) = requests.complaint() {
+        watch.complaint.store(complaint.code(), Ordering::Relaxed);
+    }
+    size
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Door<S> {

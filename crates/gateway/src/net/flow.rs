@@ -171,6 +171,8 @@ impl Flow {
         let answer = head.outcome.as_ref().map_err(Refusal::clone)?;
         self.call.record.first_byte = Some(answer.at.saturating_duration_since(self.call.arrived));
         self.last_in = Instant::now();
+        // This caller has a head already; nothing else needs what the map holds.
+        drop(answer.headers());
         if answer.status.is_success() && answer.events {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Accepting connections, and the one task that each of them has.
+//! Listening, and the one task that each connection has.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use guard::alarm::Alarm;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -31,7 +31,7 @@ use crate::tasks::Tasks;
 use crate::turn::Turns;
 
 /// Connections that the kernel may hold while we are busy.
-const BACKLOG: u32 = 4096;
+pub(crate) const BACKLOG: u32 = 4096;
 
 /// Binds the data plane's address.
 pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
@@ -39,24 +39,6 @@ pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     socket.listen(BACKLOG)
-}
-
-/// Accepts until the gate has closed.
-pub async fn accept(gate: Arc<Gateway>, listener: TcpListener) {
-    let closing = gate.life.closing();
-    while let Some(taken) = closing.run_until_cancelled(listener.accept()).await {
-        match taken {
-            Ok((stream, _)) => {
-                let _best_effort = stream.set_nodelay(true);
-                gate.tasks.spawn(attend(gate.clone(), stream));
-            }
-            // Out of files, or a connection that is already gone: look again in a moment.
-            Err(failed) => {
-                tracing::warn!(error = %failed, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
 }
 
 /// Serves one connection until it ends.
@@ -71,16 +53,16 @@ where
     let turns = Turns::default();
     let mut step = |cx: &mut Context<'_>| {
         // Woken by a step of the gate's life, among others: calls look at it when they are polled.
-        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) && !conn.say_goodbye() {
-            return Poll::Ready(());
+        if moves.poll_step(cx, &gate.life) == Some(Step::Closed) {
+            conn.say_goodbye(&watch);
         }
         if conn.poll(cx, &gate, &watch).is_ready() {
             return Poll::Ready(());
         }
-        alarm.set(watch.due());
+        alarm.set(watch.wakes_at());
         if alarm.poll_ring(cx).is_ready() {
-            if watch.due() <= Instant::now() {
-                watch.expire();
+            if watch.wakes_at() <= Instant::now() {
+                watch.wakes(Instant::now());
             }
             cx.waker().wake_by_ref();
         }
@@ -118,19 +100,22 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Conn<S> {
                             Conn::H2(Box::pin(h2(&gate.tasks).serve_connection(TokioIo::new(door), service)))
                         }
                     };
+                    if speaks_h2 && gate.life.step() == Step::Closed {
+                        self.say_goodbye(watch);
+                    }
                 }
             }
         }
     }
 
-    /// Lets what runs come to its end and nothing new begin. False where nothing runs.
-    fn say_goodbye(&mut self) -> bool {
+    /// Lets what runs come to its end and nothing new begin. Whoever has only just come in may still say what
+    /// it wants, and gets an answer.
+    fn say_goodbye(&mut self, watch: &Watch) {
         match self {
-            Conn::Knocking(_) => return false,
+            Conn::Knocking(_) => watch.hurry(),
             Conn::H1(conn) => conn.as_mut().graceful_shutdown(),
             Conn::H2(conn) => conn.as_mut().graceful_shutdown(),
         }
-        true
     }
 }
 
@@ -142,13 +127,28 @@ fn h1() -> http1::Builder {
     server
 }
 
+/// Calls at once on one HTTP/2 connection. Many clients send all that they have over one: what is beyond this
+/// waits on their side, in steps as long as a call. The bound keeps what one connection may hold at all times,
+/// in heads and in answers that its client does not take, to 64 MiB each, as much as one body may have; unread
+/// bodies have the connection's window, 1 MiB, whatever the number of calls.
+const H2_CALLS: u32 = 1024;
+const H2_HEAD: u32 = 64 * 1024;
+const H2_UNSENT: usize = 64 * 1024;
+/// Calls that are taken back before anybody saw them, and those that break the protocol; a client with more of
+/// them is making work for us, and its connection is closed. Neither grows with `H2_CALLS`: calls that are taken
+/// back later are not counted here.
+const H2_TAKEN_BACK: usize = 20;
+const H2_BROKEN: usize = 1024;
+
 fn h2(tasks: &Tasks) -> http2::Builder<Tasks> {
     let mut server = http2::Builder::new(tasks.clone());
     server
         .timer(TokioTimer::new())
-        .max_concurrent_streams(100)
-        .max_pending_accept_reset_streams(20)
-        .max_header_list_size(64 * 1024)
+        .max_concurrent_streams(H2_CALLS)
+        .max_pending_accept_reset_streams(H2_TAKEN_BACK)
+        .max_local_error_reset_streams(H2_BROKEN)
+        .max_header_list_size(H2_HEAD)
+        .max_send_buf_size(H2_UNSENT)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10));
     server
@@ -169,7 +169,8 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let (gate, watch) = (self.gate.clone(), self.watch.clone());
         let marks = Marks::of(request.headers());
         let shape = shape_of(&request, marks);
-        Guarded { shape, serving: Box::pin(pipeline::serve(gate, watch, request, marks, shape)) }
+        let is_last = watch.is_last();
+        Guarded { shape, is_last, serving: Box::pin(pipeline::serve(gate, watch, request, marks, shape)) }
     }
 }
 
@@ -182,6 +183,8 @@ fn shape_of(request: &Request<Incoming>, marks: Marks) -> Shape {
 /// A call whose panic, which would be a fault of ours, costs its caller a 500 and nobody else anything.
 struct Guarded {
     shape: Shape,
+    /// The connection ends after it, and its client is told so.
+    is_last: bool,
     serving: BoxFuture<'static, Response<ReplyBody>>,
 }
 
@@ -189,10 +192,14 @@ impl Future for Guarded {
     type Output = Result<Response<ReplyBody>, std::convert::Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Ok),
-            // The call was settled while it unwound.
-            Err(_panic) => Poll::Ready(Ok(after_panic(self.shape))),
-        }
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| self.serving.as_mut().poll(cx)));
+        // The call was settled while it unwound.
+        let polled = polled.unwrap_or_else(|_panic| Poll::Ready(after_panic(self.shape)));
+        polled.map(|mut response| {
+            if self.is_last {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        })
     }
 }

@@ -1,8 +1,10 @@
 //! The client's side: listening, one task per connection, and the body of an answer.
 
+mod chunk_scan;
 pub(crate) mod door;
 pub(crate) mod flow;
 mod head_scan;
 pub mod life;
 pub mod listen;
+pub(crate) mod port;
 pub(crate) mod reply;

@@ -76,6 +76,15 @@ pub struct ProviderGauges {
     pub permits: u64,
 }
 
+/// What the gate holds now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Each provider's lane.
+    pub providers: Vec<ProviderGauges>,
+    /// Memory that kept answers take, in bytes.
+    pub cache_bytes: u64,
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let families = Families::default();
@@ -137,7 +146,7 @@ impl Metrics {
     }
 
     /// Where the gauges are read from. The first source stays.
-    pub fn read_gauges_from(&self, source: impl Fn() -> Vec<ProviderGauges> + Send + Sync + 'static) {
+    pub fn read_gauges_from(&self, source: impl Fn() -> Levels + Send + Sync + 'static) {
         let _already_set = self.gauges.source.set(Box::new(source));
     }
 
@@ -187,7 +196,7 @@ impl Metrics {
 }
 
 type Column = fn(&ProviderGauges) -> u64;
-type GaugeSource = Box<dyn Fn() -> Vec<ProviderGauges> + Send + Sync>;
+type GaugeSource = Box<dyn Fn() -> Levels + Send + Sync>;
 
 #[derive(Default)]
 struct Gauges {
@@ -202,7 +211,7 @@ impl fmt::Debug for Gauges {
 
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let rows = self.source.get().map_or_else(Vec::new, |read| read());
+        let levels = self.source.get().map_or_else(Levels::default, |read| read());
         let columns: [(_, _, Column); 3] = [
             ("sluicegate_in_flight", "Calls at a provider", |row| row.in_flight),
             ("sluicegate_waiting", "Calls waiting for a permit", |row| row.waiting),
@@ -210,12 +219,14 @@ impl Collector for Gauges {
         ];
         for (name, help, column) in columns {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for row in &rows {
+            for row in &levels.providers {
                 let labels = [("provider", row.provider.as_ref())];
                 ConstGauge::new(column(row) as i64).encode(family.encode_family(&labels)?)?;
             }
         }
-        Ok(())
+        let (name, help) = ("sluicegate_cache_bytes", "Memory that kept answers take");
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(levels.cache_bytes as i64).encode(family)
     }
 }
 

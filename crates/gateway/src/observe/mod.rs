@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use events::{Bus, Event, Heard, Listener};
 pub use line::{Format, Lines};
 pub use log::Levels;
-pub use metrics::{Metrics, Outcome, ProviderGauges, TargetHandles};
+pub use metrics::{Levels as GaugeLevels, Metrics, Outcome, ProviderGauges, TargetHandles};
 pub use record::{CallError, CallRecord, Fate, NanoUsd};
 pub use sink::Sink;
 

@@ -20,7 +20,7 @@ use crate::upstream::Upload;
 
 /// A body that was read and peeked at, or one that streams through unread.
 pub(crate) enum Ask {
-    Json { body: Bytes, peek: Peek, sharing: Option<Sharing> },
+    Json { body: Bytes, peek: Box<Peek>, sharing: Option<Sharing> },
     Opaque { body: Option<Incoming>, limit: usize },
 }
 
@@ -53,7 +53,7 @@ impl Ask {
             return Err(Refusal::Malformed { message, param: Some("content-encoding".to_owned()) });
         }
         let (peek, sharing) = share::peek(snapshot, *dialect, &wishes.cache, &body)?;
-        Ok(Ask::Json { body, peek, sharing })
+        Ok(Ask::Json { body, peek: Box::new(peek), sharing })
     }
 
     /// The model that it names.

@@ -24,7 +24,8 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, door: Option<&Watch>
     door.wait_for_body();
     let whole = collect(&mut body, limit, Some(door)).await;
     door.body_is_here();
-    whole
+    // The door broke it off, and has told the client so.
+    if whole.is_err() && door.is_expired() { Err(Refusal::SlowBody) } else { whole }
 }
 
 async fn collect(body: &mut Incoming, limit: usize, door: Option<&Watch>) -> Result<Bytes, Refusal> {
@@ -56,10 +57,23 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
     match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+        // The connection ended, or the client took the call back: nobody is left to tell.
+        Some(Err(broken)) if is_of_connection(&broken) => Err(Refusal::Gone),
         Some(Err(broken)) => {
             Err(Refusal::Malformed { message: format!("the request body broke off: {broken}"), param: None })
         }
     }
+}
+
+fn is_of_connection(broken: &hyper::Error) -> bool {
+    let mut cause = std::error::Error::source(broken);
+    while let Some(next) = cause {
+        if let Some(io) = next.downcast_ref::<std::io::Error>() {
+            return !matches!(io.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput);
+        }
+        cause = next.source();
+    }
+    broken.is_incomplete_message() || broken.is_canceled() || broken.is_closed()
 }
 
 /// Takes in and forgets what a refused caller is still sending: closing the connection on unread bytes would

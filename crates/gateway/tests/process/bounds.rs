@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::child::{Gate, Mock};
 use crate::client::{chat, raw, request};
-use crate::until::{secs, until};
+use crate::until::{millis, secs, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -127,4 +127,32 @@ async fn memory_does_not_grow_with_failures() {
 async fn settles_below(gate: &Gate, bound: u64) {
     let what = format!("at most {} MiB resident", bound / MIB);
     until(&what, secs(10), async || (gate.process.resident() <= bound).then_some(())).await;
+}
+
+#[tokio::test]
+async fn without_files_for_connections_it_waits_and_says_so_once_a_second() {
+    let mock = Mock::start(&[]).await;
+    let gate = Gate::before(&mock, "").await;
+    let mut known = gate.client().await;
+    assert_eq!(known.send(chat("hello", false)).await.whole().await.status, 200);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", gate.process.pid())).expect("Linux").count() as u64;
+    let most = (open + 5, open + 5);
+    let pid = i32::try_from(gate.process.pid()).expect("a process");
+    rlimit::prlimit(pid, rlimit::Resource::NOFILE, Some(most), None).expect("our own child");
+    let busy = gate.process.processor_time();
+    let start = Instant::now();
+    let mut crowd = Vec::new();
+    for _ in 0..20 {
+        crowd.push(TcpStream::connect(gate.at).await.expect("the system takes it"));
+    }
+    gate.process.says("connections can't be accepted").await;
+    until("three seconds", secs(4), async || (start.elapsed() > secs(3)).then_some(())).await;
+    let said = gate.process.log().matches("connections can't be accepted").count();
+    assert!((2..=4).contains(&said), "{said} times:\n{}", gate.process.log());
+    let busy = gate.process.processor_time() - busy;
+    assert!(busy < millis(500), "busy for {busy:?} of three seconds");
+    // Who is in is served, and who waits is let in as soon as there is room.
+    assert_eq!(known.send(chat("hello", false)).await.whole().await.status, 200);
+    drop(crowd);
+    assert_eq!(gate.client().await.send(chat("hello", false)).await.whole().await.status, 200);
 }

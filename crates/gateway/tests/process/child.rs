@@ -81,6 +81,20 @@ impl Running {
         until("the process ends", within, ended).await.code()
     }
 
+    /// How long processors have worked for it.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("Linux");
+        let (_, after_name) = stat.rsplit_once(')').expect("a name");
+        let ticks: u64 = after_name
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<u64>().expect("a number"))
+            .sum();
+        // A tick is 10 ms for whoever reads this file.
+        Duration::from_millis(ticks * 10)
+    }
+
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("Linux");

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::child::{Gate, Mock};
 use crate::client::{Answer, Client, Reply, chat, message, request, response};
@@ -126,4 +129,68 @@ async fn a_gate_without_calls_ends_at_once_however_many_connections_rest() {
     gate.process.signal("TERM");
     assert_eq!(gate.process.exit(secs(5)).await, Some(0));
     assert!(start.elapsed() < secs(2), "{:?}", start.elapsed());
+}
+
+/// Opens a connection and sends one request.
+async fn come(at: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(at).await?;
+    // Whoever is turned away here has no answer to show below.
+    let request = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let _sent = stream.write_all(request).await;
+    Ok(stream)
+}
+
+/// Reads a whole answer to its end. Returns its status.
+async fn told(mut stream: TcpStream) -> u16 {
+    let mut answer = Vec::new();
+    let read = timeout(secs(20), stream.read_to_end(&mut answer)).await.expect("the connection ends");
+    let answer = String::from_utf8(answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{read:?}: {answer:?}"));
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    assert_eq!(length, Some(&*body.len().to_string()), "{answer}");
+    head["HTTP/1.1 ".len()..][..3].parse().expect("a status")
+}
+
+#[tokio::test]
+async fn whoever_is_let_in_is_answered_until_the_port_is_closed() {
+    let mock = Mock::start(&["--latency", "300ms"]).await;
+    let mut gate = Gate::before(&mock, "").await;
+    let calls = load(&gate, &mock, 1, 0).await;
+    let mut comers = JoinSet::new();
+    for _ in 0..16 {
+        let at = gate.at;
+        comers.spawn(async move {
+            let mut statuses = Vec::new();
+            while let Ok(stream) = come(at).await {
+                statuses.push(told(stream).await);
+            }
+            statuses
+        });
+    }
+    gate.process.signal("TERM");
+    assert!(calls.join_all().await.iter().all(|(_, reply)| reply.status == 200));
+    let statuses = comers.join_all().await.concat();
+    assert!(statuses.iter().all(|status| [404, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.iter().filter(|status| **status == 503).count() > 16, "{}", statuses.len());
+    assert_eq!(gate.process.exit(secs(5)).await, Some(0));
+}
+
+#[tokio::test]
+async fn whoever_waits_to_be_let_in_when_the_port_closes_is_answered() {
+    let mock = Mock::start(&[]).await;
+    for _ in 0..3 {
+        let mut gate = Gate::before(&mock, "").await;
+        // While the process stands still, the system lets clients in and the signal waits.
+        gate.process.signal("STOP");
+        let mut waiting = Vec::new();
+        for _ in 0..800 {
+            waiting.push(come(gate.at).await.expect("the system lets it in"));
+        }
+        gate.process.signal("TERM");
+        gate.process.signal("CONT");
+        for stream in waiting {
+            assert!([404, 503].contains(&told(stream).await));
+        }
+        assert_eq!(gate.process.exit(secs(5)).await, Some(0));
+    }
 }

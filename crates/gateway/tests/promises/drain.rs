@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate::net::life::Step;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 use crate::world::*;
 
@@ -67,4 +69,28 @@ async fn what_is_left_gets_a_readable_end() {
     assert_eq!(plain.status, 503);
     assert_eq!(plain.header("x-sluicegate-reason"), "drain_over");
     assert_eq!(*provider.hang_ups.lock(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_only_just_come_in_when_the_gate_closes_is_answered() {
+    let (world, _mock) = World::before(mock());
+    let mut spare = world.raw();
+    tokio::time::sleep(secs(2)).await;
+    let (mut quick, mut silent) = (world.raw(), world.raw());
+    world.gate.life.advance(Step::Draining);
+    tokio::time::sleep(millis(1)).await;
+    let start = Instant::now();
+    world.gate.life.advance(Step::Closed);
+    let mut came = String::new();
+    spare.read_to_string(&mut came).await.unwrap();
+    assert!(start.elapsed() < millis(5), "one that has been silent for long is not waited for");
+    tokio::time::sleep(millis(300)).await;
+    quick.write_all(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    quick.read_to_string(&mut came).await.unwrap();
+    assert!(came.starts_with("HTTP/1.1 503") && came.contains("shutting_down"), "{came}");
+    assert!(start.elapsed() < millis(310));
+    came.clear();
+    silent.read_to_string(&mut came).await.unwrap();
+    assert_eq!(came, "");
+    assert!(start.elapsed() < millis(510));
 }

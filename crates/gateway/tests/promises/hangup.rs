@@ -1,5 +1,7 @@
 //! A client that leaves frees its provider call at once, wherever it was.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
 use crate::world::*;
 
 #[tokio::test(start_paused = true)]
@@ -20,4 +22,27 @@ async fn before_the_first_byte() {
         assert_eq!(record.error.unwrap().code, "client_gone");
     }
     assert_eq!(world.gate.life.calls(), 0);
+}
+
+/// What the log says of a call is what its client saw, or that nobody was left to see anything.
+#[tokio::test(start_paused = true)]
+async fn in_the_middle_of_its_own_request() {
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+    let (world, mock) = World::before(mock());
+    let mut io = world.raw();
+    io.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(secs(1)).await;
+    drop(io);
+    tokio::time::sleep(millis(100)).await;
+    let record = world.records.last();
+    assert_eq!((record.status, record.error.unwrap().code), (499, "client_gone"));
+
+    let mut io = world.raw();
+    io.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    io.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    let record = world.records.last();
+    assert_eq!((record.status, record.error.unwrap().code), (408, "request_timeout"));
+    assert_eq!((world.records.all().len(), mock.requests(9).len()), (2, 0));
 }

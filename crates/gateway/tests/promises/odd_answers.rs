@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use http::Method;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinSet;
@@ -163,4 +164,31 @@ async fn a_model_name_without_end_is_not_echoed() {
     let reply = world.post(CHAT, "{\"model\":\"gpt-\\r\\nx-injected: 1\",\"messages\":[]}").await;
     assert_eq!(reply.header("x-injected"), "");
     assert_eq!(reply.header("x-sluicegate-model"), "?");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_a_body_is_an_answer() {
+    let head = |status: &str, headers: &str| format!("HTTP/1.1 {status}\r\n{headers}\r\n").into_bytes();
+    for (method, path, answer) in [
+        (Method::DELETE, "/v1/files/x", head("204 No Content", "")),
+        (Method::GET, "/v1/files/x", head("304 Not Modified", "etag: \"1\"\r\n")),
+        (Method::HEAD, "/v1/files/x", head("200 OK", "content-length: 5\r\n")),
+        (Method::HEAD, "/nowhere", Vec::new()),
+        (Method::GET, "/v1/files/x", head("200 OK", "content-length: 0\r\n")),
+        (Method::GET, "/v1/files/x", head("500 Internal Server Error", "content-length: 0\r\n")),
+        (
+            Method::GET,
+            "/v1/files/x",
+            [head("200 OK", "transfer-encoding: chunked\r\n"), b"0\r\n\r\n".to_vec()].concat(),
+        ),
+    ] {
+        let name = format!("{method} {path}: {}", String::from_utf8_lossy(&answer));
+        let world = answers(vec![Do::Write(answer)]);
+        let reply = world.ask(request(method, path, "")).await;
+        assert_eq!(reply.text(), "", "{name}");
+        let record = world.records.last();
+        assert_eq!(record.status, reply.status.as_u16(), "{name}");
+        let code = record.error.as_ref().map(|error| error.code);
+        assert_eq!(code, (path == "/nowhere").then_some("not_found"), "{name}");
+    }
 }

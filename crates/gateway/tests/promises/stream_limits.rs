@@ -25,8 +25,10 @@ fn mock_with(streams: u32) -> Options {
 /// Sends `calls` at once; all must be answered within `time`.
 async fn at_once(world: &Arc<World>, calls: usize, time: Duration) {
     let mut running = JoinSet::new();
-    for number in 0..calls {
-        let world = world.clone();
+    // No two are equal, in no rush either.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    for _ in 0..calls {
+        let (world, number) = (world.clone(), COUNT.fetch_add(1, Ordering::Relaxed));
         running.spawn(
             async move { world.post("/v1/chat/completions", chat(&format!("number {number}"))).await },
         );

@@ -236,6 +236,9 @@ base_url = "http://127.0.0.1:1/v1"
 base_url = "http://127.0.0.1:2"
 "#;
 
+/// For tests that send equal calls and look at what the provider gets of each.
+pub(crate) const UNSHARED: &str = "[coalesce]\nenabled = false\n[cache]\nwhen = \"never\"\n";
+
 impl World {
     /// A gate with the default configuration before `mock`.
     pub(crate) fn before(mock: Options) -> (World, Arc<Mock>) {
@@ -342,6 +345,11 @@ impl Plan {
             page,
         }
     }
+}
+
+/// The status of each answer in what came over a connection.
+pub(crate) fn statuses(came: &str) -> Vec<&str> {
+    came.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
 
 /// A client's connection.

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use aho_corasick::AhoCorasick;
 
 use super::Dialect;
 use super::reading::value;
@@ -15,11 +15,12 @@ use crate::watch::Watch;
 /// How answers of all protocols say that the model had finished.
 const FINISHED: [&str; 4] = ["stop", "end_turn", "stop_sequence", "completed"];
 
-/// What names, as a key or as a type, something that the caller is to do, or that the model would not say.
-static EFFECTS: LazyLock<[Finder<'static>; 3]> =
-    LazyLock::new(|| ["_call\"", "tool_calls\"", "refusal\""].map(Finder::new));
-/// The same, as a type alone: as a key it counts.
-static TYPES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_use\""));
+/// What names, as a key or as a type, something that the caller is to do, or that the model would not say; the last
+/// one as a type alone: as a key it counts.
+static EFFECTS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::new(["_call\"", "\"tool_calls\"", "refusal\"", "\"tool_use\""]).expect("four short texts")
+});
+const TYPE_ALONE: usize = 3;
 
 /// Whether the answer that said this of itself, in these pieces, may be kept. A piece ends where an event ends.
 pub fn may_keep<'a>(
@@ -31,12 +32,14 @@ pub fn may_keep<'a>(
         Some(finish) => FINISHED.contains(&&**finish),
         None => !dialect.is_generation(),
     };
-    over && watch.error.is_none() && !watch.garbled && !pieces.any(|piece| has_effect(piece))
+    over && watch.error.is_none() && !watch.garbled && !pieces.any(has_effect)
 }
 
 fn has_effect(piece: &[u8]) -> bool {
-    EFFECTS.iter().any(|name| name.find_iter(piece).any(|at| is_set(&piece[at + name.needle().len()..])))
-        || TYPES.find_iter(piece).any(|at| value(&piece[at + TYPES.needle().len()..]).is_none())
+    EFFECTS.find_iter(piece).any(|name| {
+        let after = &piece[name.end()..];
+        if name.pattern().as_usize() == TYPE_ALONE { value(after).is_none() } else { is_set(after) }
+    })
 }
 
 /// Whether what follows a name makes it say something: it is no key, or has a value other than nothing.

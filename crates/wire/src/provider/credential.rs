@@ -73,7 +73,7 @@ impl ClientCredential {
 
     /// Stands for the secret where equal ones have to be told from others, and can't be turned back into it.
     pub fn digest(&self) -> [u8; 32] {
-        blake3::hash(self.secret()).into()
+        crate::fingerprint::digest(self.secret())
     }
 
     fn secret(&self) -> &[u8] {

@@ -130,11 +130,12 @@ fn gauges_are_read_when_somebody_scrapes() {
     let metrics = Metrics::default();
     assert!(!page(&metrics).contains("sluicegate_in_flight{"));
     let row = ProviderGauges { provider: "openai".into(), in_flight: 3, waiting: 7, permits: 64 };
-    metrics.read_gauges_from(move || vec![row.clone()]);
+    metrics.read_gauges_from(move || Levels { providers: vec![row.clone()], cache_bytes: 4096 });
     let page = page(&metrics);
     assert_eq!(value(&page, r#"sluicegate_in_flight{provider="openai"}"#), Some(3.0), "{page}");
     assert_eq!(value(&page, r#"sluicegate_waiting{provider="openai"}"#), Some(7.0), "{page}");
     assert_eq!(value(&page, r#"sluicegate_permits{provider="openai"}"#), Some(64.0), "{page}");
+    assert_eq!(value(&page, "sluicegate_cache_bytes"), Some(4096.0), "{page}");
 }
 
 #[test]
