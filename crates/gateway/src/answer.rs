@@ -97,6 +97,7 @@ pub(crate) fn deliver_folded(
     ending: &Arc<Ending>,
     mut seat: Seat,
     aloft: &Aloft,
+    taken: Vec<Bytes>,
 ) -> Response<ReplyBody> {
     call.flown(head);
     call.learned(&ending.watch);
@@ -106,7 +107,7 @@ pub(crate) fn deliver_folded(
     };
     call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
     call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
-    let Some(body) = fold(aloft.dialect, [whole(&mut seat)]) else {
+    let Some(body) = fold(aloft.dialect, taken.into_iter().chain(std::iter::once(whole(&mut seat)))) else {
         let said = ending.watch.error.as_deref().unwrap_or("its stream can't be made into a plain answer");
         return refuse(call, &Refusal::Upstream { cause: said.to_owned() });
     };

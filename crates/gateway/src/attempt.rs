@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, Request, StatusCode, header, response};
 use tokio::time::{Instant, timeout_at};
 
+use crate::flight::Progress;
 use crate::gateway::{Model, Provider};
 use crate::observe::{Outcome, TargetHandles};
 use crate::refusal::{Refusal, Wait};
@@ -32,6 +34,7 @@ pub(crate) struct Plan {
     pub(crate) request: Request<Upload>,
     pub(crate) ticket: Ticket,
     pub(crate) patience: Patience,
+    pub(crate) progress: Arc<Progress>,
 }
 
 /// How a flight ended, or got as far as its caller needs to know.
@@ -105,7 +108,7 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, request, ticket, patience } = plan;
+    let Plan { provider, model, request, ticket, patience, progress } = plan;
     let waits_from = Instant::now();
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
@@ -118,6 +121,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     };
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
+    progress.attempts.store(1, Ordering::Relaxed);
     let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));

@@ -4,9 +4,10 @@
 //! provider. When a second one boards, the flight moves into a task of its own, so that nobody's pace or leaving is
 //! anybody else's. The last seat to be given up ends it, wherever it runs.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use wire::relay::Watch;
 
 use crate::gateway::Gateway;
 use crate::headers::{pack, unpack};
-use crate::kept::{Keeping, Kept};
+use crate::kept::Keeping;
 use crate::refusal::Refusal;
 
 /// What a flight brings.
@@ -134,18 +135,27 @@ pub(crate) struct Form {
     pub(crate) strip_usage: bool,
 }
 
+/// What a flight and its passengers know of each other.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// How often the provider was asked until now.
+    pub(crate) attempts: AtomicU16,
+    /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
+    pub(crate) free: AtomicBool,
+}
+
 /// A flight.
 pub(crate) struct Flight {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) form: Form,
     pub(crate) tape: Arc<Tape>,
+    progress: Arc<Progress>,
     /// While its only passenger drives it.
     pump: Mutex<Option<Pump>>,
-    /// It is in a task of its own.
-    free: Arc<AtomicBool>,
     /// The call goes on for the sake of the cache when nobody waits for it any more.
     finish_abandoned: bool,
-    landed: AtomicBool,
+    /// Its answer is kept, where it may be. Locked while that is done: nobody gives up the last seat meanwhile.
+    landed: Mutex<bool>,
 }
 
 impl Flight {
@@ -153,21 +163,28 @@ impl Flight {
         dialect: &'static dyn Dialect,
         form: Form,
         tape: Arc<Tape>,
+        progress: Arc<Progress>,
         pump: Pump,
-        free: Arc<AtomicBool>,
         finish_abandoned: bool,
     ) -> Flight {
         let pump = Mutex::new(Some(pump));
-        Flight { dialect, form, tape, pump, free, finish_abandoned, landed: AtomicBool::new(false) }
+        Flight { dialect, form, tape, progress, pump, finish_abandoned, landed: Mutex::new(false) }
     }
 
-    /// Whether a caller who wants a stream, and its usage, can still come aboard.
-    pub(crate) fn fits(&self, streams: bool, usage: bool) -> bool {
+    pub(crate) fn attempts(&self) -> u16 {
+        self.progress.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Whether a caller who wants a stream, and its usage, and an answer no older than that, can still come aboard.
+    pub(crate) fn fits(&self, streams: bool, usage: bool, max_age: Option<Duration>) -> bool {
         (self.form.streams || !streams)
             && (self.form.tells_usage || !usage)
             && self.tape.keeps()
             && self.tape.ending().is_none_or(|ending| {
-                ending.failure.is_none() && ending.keep.is_some_and(|keep| ending.at.elapsed() < keep)
+                let age = ending.at.elapsed();
+                ending.failure.is_none()
+                    && ending.keep.is_some_and(|keep| age < keep)
+                    && max_age.is_none_or(|most| age <= most)
             })
     }
 }
@@ -188,28 +205,43 @@ pub(crate) struct Seat {
 }
 
 /// How a caller got its answer.
-pub(crate) enum Aboard {
+pub(crate) enum Aboard<N> {
     /// On a flight of its own making.
     Led(Seat),
     /// On somebody else's.
     Joined(Seat),
-    /// Not at all: there is an answer already.
-    Kept(Arc<Kept>),
+    /// Not at all: there is something better.
+    Not(N),
 }
 
-/// Boards a flight, or finds an answer that is kept, or starts a flight.
-pub(crate) fn board(
+/// Boards a flight, or finds something `instead`, or starts a flight.
+pub(crate) fn board<N>(
     gate: &Arc<Gateway>,
     key: Fingerprint,
-    fits: impl FnMut(&Flight) -> bool,
-    kept: impl FnOnce() -> Option<Arc<Kept>>,
+    mut fits: impl FnMut(&Flight) -> bool,
+    instead: impl FnOnce() -> Option<N>,
     start: impl FnOnce() -> Flight,
-) -> Aboard {
-    match gate.board.board(key, fits, kept, start) {
-        Boarded::Led(seat) => Aboard::Led(Seat::take(gate, seat)),
-        Boarded::Kept(kept) => Aboard::Kept(kept),
+) -> Aboard<N> {
+    // A reader is taken while the flight is looked at: later its beginning may be gone.
+    let reader = Cell::new(None);
+    let take = |flight: &Flight| {
+        let taken = flight.tape.reader();
+        let has_it = taken.is_some();
+        reader.set(taken);
+        has_it
+    };
+    let led = || {
+        let flight = start();
+        take(&flight);
+        flight
+    };
+    let boarded = gate.board.board(key, |flight| fits(flight) && take(flight), instead, led);
+    let sit = |seat| Seat { seat, reader: reader.take().expect("taken aboard"), gate: gate.clone() };
+    match boarded {
+        Boarded::Led(seat) => Aboard::Led(sit(seat)),
+        Boarded::Kept(instead) => Aboard::Not(instead),
         Boarded::Joined(seat) => {
-            let seat = Seat::take(gate, seat);
+            let seat = sit(seat);
             seat.set_free();
             Aboard::Joined(seat)
         }
@@ -219,12 +251,8 @@ pub(crate) fn board(
 impl Seat {
     /// The only seat there will ever be.
     pub(crate) fn alone(gate: &Arc<Gateway>, flight: Flight) -> Seat {
-        Seat::take(gate, flight::Seat::alone(flight))
-    }
-
-    fn take(gate: &Arc<Gateway>, seat: flight::Seat<Fingerprint, Flight, RandomState>) -> Seat {
-        let reader = seat.craft().tape.reader();
-        Seat { seat, reader, gate: gate.clone() }
+        let reader = flight.tape.reader().expect("nothing has come yet");
+        Seat { seat: flight::Seat::alone(flight), reader, gate: gate.clone() }
     }
 
     pub(crate) fn flight(&self) -> &Flight {
@@ -239,15 +267,21 @@ impl Seat {
     fn set_free(&self) {
         let flight = self.flight();
         let Some(pump) = flight.pump.lock().take() else { return };
-        flight.free.store(true, Ordering::Release);
-        let crew = flight.finish_abandoned.then(|| self.seat.another());
+        flight.progress.free.store(true, Ordering::Release);
+        let mut crew = flight.finish_abandoned.then(|| self.seat.another());
         let (tape, handle, gate) = (flight.tape.clone(), self.seat.handle(), self.gate.clone());
         self.gate.tasks.spawn(async move {
-            let abandoned = std::future::poll_fn(|cx| tape.poll_abandoned(cx));
-            tokio::select! {
-                biased;
-                () = pump => {}
-                () = abandoned => return,
+            let mut pump = pump;
+            let over = std::future::poll_fn(|cx| {
+                if pump.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(true);
+                }
+                // What can't be kept is not worth finishing for nobody.
+                crew.take_if(|_| !tape.keeps());
+                tape.poll_abandoned(cx).map(|()| false)
+            });
+            if !over.await {
+                return;
             }
             if let Some(handle) = handle {
                 land(&gate, handle.craft(), handle.key(), || handle.close());
@@ -274,13 +308,30 @@ impl Seat {
         self.tape().poll_next(&self.reader, cx)
     }
 
-    /// The ending, without the pieces before it.
-    pub(crate) fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<Arc<Ending>> {
+    /// The ending; none for who was cast off. The pieces before it stay on the tape as long as that keeps them. Once
+    /// it does not, they are `taken` from there: they would hold everybody up.
+    pub(crate) fn poll_ending(
+        &mut self,
+        cx: &mut Context<'_>,
+        taken: &mut Vec<Bytes>,
+    ) -> Poll<Option<Arc<Ending>>> {
         if let Some(ending) = self.tape().ending() {
-            return Poll::Ready(ending);
+            return Poll::Ready(Some(ending));
         }
         self.drive(cx);
-        self.tape().poll_ending(&self.reader, cx)
+        let tape = self.tape();
+        if let Poll::Ready(ending) = tape.poll_ending(&self.reader, cx) {
+            return Poll::Ready(Some(ending));
+        }
+        // Looked at after the waker was left, so that no piece comes unseen in between.
+        while !tape.keeps() {
+            match ready!(tape.poll_next(&self.reader, cx)) {
+                Next::Frame(piece) => taken.push(piece.bytes),
+                Next::End(ending) => return Poll::Ready(Some(ending)),
+                Next::CastOff => return Poll::Ready(None),
+            }
+        }
+        Poll::Pending
     }
 
     /// What has come without waiting.
@@ -305,7 +356,7 @@ impl Drop for Seat {
         if let Some(key) = self.seat.key() {
             land(&self.gate, flight, key, || self.seat.close());
             // Worth finishing: a crew takes it over.
-            if flight.finish_abandoned && flight.tape.ending().is_none() {
+            if flight.finish_abandoned && flight.tape.keeps() && flight.tape.ending().is_none() {
                 self.set_free();
             }
         }
@@ -316,7 +367,8 @@ impl Drop for Seat {
 /// comes in between finds one of the two.
 fn land(gate: &Gateway, flight: &Flight, key: &Fingerprint, close: impl FnOnce()) {
     let Some(ending) = flight.tape.ending() else { return };
-    if flight.landed.swap(true, Ordering::AcqRel) {
+    let mut landed = flight.landed.lock();
+    if std::mem::replace(&mut *landed, true) {
         return;
     }
     if ending.keep.is_some() {

@@ -88,6 +88,17 @@ pub struct Provider {
     pub(crate) standing: Arc<Standing>,
 }
 
+/// What is held for the sake of equal calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Flights that others can come aboard.
+    pub flights: usize,
+    /// Bytes of answers that are on their way.
+    pub tape_bytes: usize,
+    /// Bytes of answers that are kept for later callers.
+    pub kept_bytes: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Account {
     provider: String,
@@ -235,6 +246,11 @@ impl Gateway {
             .any(|provider| provider.coalesce.enabled || provider.cache.when != CacheWhen::Never);
         let lists = Lists::default();
         self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists, shares }));
+    }
+
+    /// What equal calls share at this moment.
+    pub fn shared(&self) -> Shared {
+        Shared { flights: self.board.len(), tape_bytes: self.tapes.used(), kept_bytes: self.kept.bytes() }
     }
 
     fn standing(&self, provider: &ProviderConfig) -> Standing {

@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -23,7 +22,7 @@ use wire::provider::{ClientCredential, take_credentials};
 use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
 use crate::attempt::Plan;
 use crate::call::Call;
-use crate::flight::{Aboard, Ending, Flight, Form, Head, Seat, Tape, board};
+use crate::flight::{Aboard, Ending, Flight, Form, Head, Progress, Seat, Tape, board};
 use crate::gateway::{Gateway, Snapshot, hash_of};
 use crate::kept::Kept;
 use crate::net::door;
@@ -133,8 +132,9 @@ async fn fold_when_over(mut call: Box<Call>, mut seat: Seat, aloft: Box<Aloft>) 
         Ok(head) => return deliver(call, &head, seat, aloft),
         Err(refusal) => return refuse(call, &refusal),
     };
-    match ending_of(&mut call, &mut seat, &aloft).await {
-        Ok(ending) => deliver_folded(call, &head, &ending, seat, &aloft),
+    let mut taken = Vec::new();
+    match ending_of(&mut call, &mut seat, &aloft, &mut taken).await {
+        Ok(ending) => deliver_folded(call, &head, &ending, seat, &aloft, taken),
         Err(refusal) => refuse(call, &refusal),
     }
 }
@@ -264,9 +264,6 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     };
     let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
     let uri = up::uri(&provider, op, query.as_deref())?;
-    if provider.standing.lane.hopeless(&ticket, Instant::now()) {
-        return Err(Refusal::Deadline { after: call.age() });
-    }
 
     // On its way up: the client's bytes and headers but for the edits.
     let mut start = Some(|| {
@@ -281,41 +278,77 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         *request.headers_mut() = head.headers;
         let shared = share.is_some();
         let patience = if shared { patience.of_provider } else { patience.of_caller };
-        let plan = Plan { provider: provider.clone(), model, request, ticket, patience };
+        let progress = Arc::<Progress>::default();
+        let plan =
+            Plan { provider: provider.clone(), model, request, ticket, patience, progress: progress.clone() };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
-        let free = Arc::<AtomicBool>::default();
-        let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, free: free.clone(), keep };
+        let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, keep };
         let tape = Arc::new(Tape::new(shared, MOST_TAPED, call.gate.tapes.clone()));
         let finish_abandoned = share.as_ref().is_some_and(|share| share.finish_abandoned);
         let pump = pump(plan, manner, tape.clone());
-        Flight::new(dialect, Form { streams, tells_usage, strip_usage }, tape, pump, free, finish_abandoned)
+        Flight::new(
+            dialect,
+            Form { streams, tells_usage, strip_usage },
+            tape,
+            progress,
+            pump,
+            finish_abandoned,
+        )
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
-    let seat = match &share {
-        // Past the bound of all flights a call flies alone.
-        Some(share) if !call.gate.tapes.is_spent() => {
-            // A plain answer tells usage always.
-            let fits = |flight: &Flight| share.joins && flight.fits(streams, asks_usage || !streams);
-            match board(&call.gate, share.key, fits, || find(&call.gate, share), &mut start) {
-                Aboard::Led(seat) => seat,
-                Aboard::Joined(seat) => {
-                    call.record.fate = Fate::Joined;
-                    seat
+    // Only who asks the provider waits for a permit: a seat on a flight and a kept answer are there at once.
+    let too_late = || provider.standing.lane.hopeless(&ticket, Instant::now());
+    let refused = || Err(Refusal::Deadline { after: call.age() });
+    // Past the bound of all flights a call flies alone.
+    let boards = share.as_ref().filter(|_| !call.gate.tapes.is_spent());
+    let mut looks = true;
+    let seat = loop {
+        let find = || share.as_ref().filter(|_| looks).and_then(|share| find(&call.gate, share));
+        let instead = || match find() {
+            Some(kept) => Some(Instead::Kept(kept)),
+            None => too_late().then_some(Instead::TooLate),
+        };
+        let instead = match boards {
+            Some(share) => {
+                // A plain answer tells usage always.
+                let usage = asks_usage || !streams;
+                let fits = |flight: &Flight| share.joins && flight.fits(streams, usage, share.max_age);
+                match board(&call.gate, share.key, fits, instead, &mut start) {
+                    Aboard::Led(seat) => break seat,
+                    Aboard::Joined(seat) => {
+                        call.record.fate = Fate::Joined;
+                        break seat;
+                    }
+                    Aboard::Not(instead) => instead,
                 }
-                Aboard::Kept(kept) => match kept.body(streams, asks_usage) {
-                    Some(body) => return Ok(Departed::Kept(kept, body, aloft)),
-                    // It can't be had in this form.
-                    None => Seat::alone(&call.gate, start()),
-                },
             }
+            None => match instead() {
+                Some(instead) => instead,
+                None => break Seat::alone(&call.gate, start()),
+            },
+        };
+        match instead {
+            Instead::TooLate => return refused(),
+            Instead::Kept(kept) => match kept.body(streams, asks_usage) {
+                Some(body) => return Ok(Departed::Kept(kept, body, aloft)),
+                // It can't be had in this form: what comes instead is for all who ask in this form.
+                None => looks = false,
+            },
         }
-        _ => Seat::alone(&call.gate, start()),
     };
     let form = seat.flight().form;
     let joined = call.record.fate == Fate::Joined;
     aloft.strip_usage = !asks_usage && form.tells_usage && (form.strip_usage || joined);
     Ok(Departed::Aboard(seat, aloft))
+}
+
+/// Why a call needs no flight.
+enum Instead {
+    /// There is an answer already.
+    Kept(Arc<Kept>),
+    /// Its permit would come after its deadline.
+    TooLate,
 }
 
 /// The answer that is kept for such a call.
@@ -339,32 +372,47 @@ async fn models_of_ours(call: &Call, entered: &Entered) -> Option<Result<Bytes, 
 
 /// Waits for the head of the answer, unless the caller's patience or the gate's life is over first.
 async fn head_of(call: &mut Call, seat: &mut Seat, aloft: &Aloft) -> Result<Arc<Head>, Refusal> {
-    let since = call.arrived;
     poll_fn(|cx| {
-        if call.is_cut(cx) {
-            return Poll::Ready(Err(Refusal::Cut));
-        }
-        match seat.poll_head(cx) {
-            Poll::Ready(head) => Poll::Ready(Ok(head)),
-            Poll::Pending => poll_patience(call, cx, aloft.due(true, since)).map(Err),
-        }
+        let head = seat.poll_head(cx);
+        or_give_up(call, seat, aloft, cx, head.map(Ok))
     })
     .await
 }
 
-/// Waits for the end of the answer likewise, without taking what comes before it.
-async fn ending_of(call: &mut Call, seat: &mut Seat, aloft: &Aloft) -> Result<Arc<Ending>, Refusal> {
-    let since = call.arrived;
+/// Waits for the end of the answer likewise. What comes before it is left where it is, or `taken` where it would not
+/// stay there.
+async fn ending_of(
+    call: &mut Call,
+    seat: &mut Seat,
+    aloft: &Aloft,
+    taken: &mut Vec<Bytes>,
+) -> Result<Arc<Ending>, Refusal> {
     poll_fn(|cx| {
-        if call.is_cut(cx) {
-            return Poll::Ready(Err(Refusal::Cut));
-        }
-        match seat.poll_ending(cx) {
-            Poll::Ready(ending) => Poll::Ready(Ok(ending)),
-            Poll::Pending => poll_patience(call, cx, aloft.due(true, since)).map(Err),
-        }
+        let ending = seat.poll_ending(cx, taken);
+        or_give_up(call, seat, aloft, cx, ending.map(|ending| ending.ok_or_else(Refusal::read_too_slowly)))
     })
     .await
+}
+
+/// What was waited for, unless the caller's patience or the gate's life is over first.
+fn or_give_up<T>(
+    call: &mut Call,
+    seat: &Seat,
+    aloft: &Aloft,
+    cx: &mut Context<'_>,
+    come: Poll<Result<T, Refusal>>,
+) -> Poll<Result<T, Refusal>> {
+    let refusal = if call.is_cut(cx) {
+        Refusal::Cut
+    } else if come.is_ready() {
+        return come;
+    } else {
+        let since = call.arrived;
+        std::task::ready!(poll_patience(call, cx, aloft.due(true, since)))
+    };
+    // The provider was asked, whatever its answer will be worth to this caller.
+    call.record.attempts = seat.flight().attempts();
+    Poll::Ready(Err(refusal))
 }
 
 fn poll_patience(call: &mut Call, cx: &mut Context<'_>, due: Option<Instant>) -> Poll<Refusal> {

@@ -4,9 +4,9 @@
 //! A stream of events is written in whole events. Whatever becomes of the pump (an end, an error, a panic, being
 //! dropped), its tape gets an ending.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
 
 use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events};
-use crate::flight::{Answer, Ending, Head, Piece, Pump, Tape};
+use crate::flight::{Answer, Ending, Head, Piece, Progress, Pump, Tape};
 use crate::gateway::Model;
 use crate::kept::Rule;
 use crate::refusal::{Refusal, Wait};
@@ -38,28 +38,32 @@ pub(crate) struct Manner {
     pub(crate) marks_usage: bool,
     /// Others can come aboard.
     pub(crate) shared: bool,
-    /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
-    pub(crate) free: Arc<AtomicBool>,
+
     /// Under which conditions the answer is kept.
     pub(crate) keep: Option<Rule>,
 }
 
 /// Flies, and writes what comes on `tape`.
 pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
+    let (model, progress, patience) = (plan.model.clone(), plan.progress.clone(), plan.patience);
+    // What the way to the answer needs is gone once the answer comes: a stream is open for much longer.
+    let flight = Box::pin(fly(plan));
     let job = Job {
         unfinished: Unfinished(tape.clone()),
         writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
-        model: plan.model.clone(),
-        patience: plan.patience,
+        model,
+        progress,
+        patience,
         manner,
     };
-    Box::pin(job.run(plan))
+    Box::pin(job.run(flight))
 }
 
 struct Job {
     unfinished: Unfinished,
     writer: Writer,
     model: Arc<Model>,
+    progress: Arc<Progress>,
     patience: Patience,
     manner: Manner,
 }
@@ -90,11 +94,23 @@ fn finish(tape: &Tape, watch: Watch, failure: Option<Refusal>, keep: Option<Dura
 }
 
 impl Job {
-    async fn run(mut self, plan: Plan) {
-        let Flown { queue, attempts, outcome } = fly(plan).await;
+    async fn run(mut self, flight: impl Future<Output = Flown> + Unpin) {
+        let flown = flight.await;
+        // The rest of an answer is looked after in a box of its own, and all else is gone by then.
+        let Some(mut stream) = self.begin(flown) else { return };
+        let failure = self.stream(&mut stream).await;
+        self.end(&mut stream, failure);
+    }
+
+    /// Tells the head of an answer, and all of one that is whole. Returns one that is not.
+    fn begin(&mut self, flown: Flown) -> Option<Box<Stream>> {
+        let Flown { queue, attempts, outcome } = flown;
         let landed = match outcome {
             Ok(landed) => landed,
-            refused => return fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused }),
+            refused => {
+                fail(&self.unfinished.0, Flown { queue, attempts, outcome: refused });
+                return None;
+            }
         };
         let Landed { head, at, asked, pieces, rest, mut trial } = landed;
         let events = rest.is_some() && is_events(&head.headers);
@@ -117,49 +133,47 @@ impl Job {
             trial.answered(status, watch.error.is_some());
             let keep = self.keep(status, packed, &watch, std::iter::once(&bytes[..]));
             self.writer.whole(bytes);
-            return finish(&self.unfinished.0, watch, None, keep);
+            finish(&self.unfinished.0, watch, None, keep);
+            return None;
         };
         let body = match events {
             true => Body::Events(Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage))),
             false => Body::Bytes { ends: None, reads: self.manner.dialect.reads_body() && !packed },
         };
-        let stream = Stream {
+        let mut stream = Box::new(Stream {
             tape: self.writer.tape.clone(),
             status,
             packed,
             body,
             trial,
+            rest,
             last_in: at,
             longest_silence: Duration::ZERO,
-        };
-        self.stream(stream, pieces, rest).await;
-    }
-
-    async fn stream(
-        &mut self,
-        mut stream: Stream,
-        pieces: impl IntoIterator<Item = Bytes>,
-        mut rest: Source,
-    ) {
+        });
         for piece in pieces {
             stream.body.take(piece, &mut self.writer);
         }
-        let failure = loop {
-            if !self.manner.free.load(Ordering::Acquire) {
+        Some(stream)
+    }
+
+    /// Puts what comes on the tape, to the end. Says why that is not the answer's.
+    async fn stream(&mut self, stream: &mut Stream) -> Option<Refusal> {
+        loop {
+            if !self.progress.free.load(Ordering::Acquire) {
                 pause().await;
             }
             self.room().await;
             let piece = poll_fn(|cx| {
-                if let Poll::Ready(next) = rest.poll_chunk(cx) {
-                    let whole = next.is_some() && rest.is_end();
+                if let Poll::Ready(next) = stream.rest.poll_chunk(cx) {
+                    let whole = next.is_some() && stream.rest.is_end();
                     if whole {
                         // A body of known length ends with its last piece: nobody asks for another one.
-                        rest.finish(cx);
+                        stream.rest.finish(cx);
                     }
                     return Poll::Ready(Ok((next, whole)));
                 }
-                rest.set_alarm((stream.last_in + self.patience.stall).min(self.patience.end()));
-                ready!(rest.poll_alarm(cx));
+                stream.rest.set_alarm((stream.last_in + self.patience.stall).min(self.patience.end()));
+                ready!(stream.rest.poll_alarm(cx));
                 let now = Instant::now();
                 Poll::Ready(Err(self.patience.over(Wait::Stall, now, now.duration_since(stream.last_in))))
             });
@@ -170,29 +184,27 @@ impl Job {
                     stream.last_in = now;
                     stream.body.take(piece, &mut self.writer);
                     if whole {
-                        break None;
+                        return None;
                     }
                 }
-                Ok((Some(Err(broken)), _)) => break Some(Refusal::Upstream { cause: chain(&broken) }),
-                Ok((None, _)) => break None,
-                Err(refusal) => break Some(refusal),
+                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&broken) }),
+                Ok((None, _)) => return None,
+                Err(refusal) => return Some(refusal),
             }
-        };
-        self.end(stream, failure);
+        }
     }
 
     /// Where the slowest reader paces the flight: waits for it, but not for ever.
     async fn room(&self) {
         let tape = &self.writer.tape;
         while timeout_if_pending(tape).await {
-            if !tape.cast_off() {
-                // Nobody is further: the connection of whoever reads bounds how long it may take nothing.
-                poll_fn(|cx| tape.poll_room(cx)).await;
-            }
+            // Where nobody is further, nobody is held up; the connections of those who read bound how long they may
+            // take nothing. As soon as one of them goes on, the others have as long again.
+            tape.cast_off();
         }
     }
 
-    fn end(&mut self, mut stream: Stream, failure: Option<Refusal>) {
+    fn end(&mut self, stream: &mut Stream, failure: Option<Refusal>) {
         let tape = self.unfinished.0.clone();
         if failure.is_none() {
             self.model.stall.record(stream.longest_silence);
@@ -266,6 +278,7 @@ struct Stream {
     packed: bool,
     body: Body,
     trial: Trial,
+    rest: Source,
     last_in: Instant,
     longest_silence: Duration,
 }

@@ -140,6 +140,11 @@ pub struct Row {
 }
 
 impl Refusal {
+    /// For who held the others up for too long.
+    pub(crate) fn read_too_slowly() -> Refusal {
+        Refusal::Upstream { cause: "the answer was read too slowly".to_owned() }
+    }
+
     /// The only table from refusals to HTTP.
     pub fn row(&self) -> Row {
         use Refusal::*;

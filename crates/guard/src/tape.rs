@@ -106,11 +106,15 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         Tape { state: Mutex::new(state), limit, budget }
     }
 
-    /// A reader from the beginning. Where the tape has let go of that ([`Tape::keeps`]), from where it begins now.
-    pub fn reader(&self) -> Reader {
+    /// A reader from the beginning. Asked for in one step with whether that is still here: it can be let go of at
+    /// any moment ([`Tape::keeps`]), and an answer without its beginning must look whole to nobody.
+    pub fn reader(&self) -> Option<Reader> {
         let mut state = self.state.lock();
-        let place = Place { at: state.dropped, ..Place::default() };
-        match state.readers.iter().position(Option::is_none) {
+        if state.dropped > 0 {
+            return None;
+        }
+        let place = Place::default();
+        Some(match state.readers.iter().position(Option::is_none) {
             Some(free) => {
                 state.readers[free] = Some(place);
                 Reader(free)
@@ -119,7 +123,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
                 state.readers.push(Some(place));
                 Reader(state.readers.len() - 1)
             }
-        }
+        })
     }
 
     /// Whether everything from the beginning is here.
@@ -273,12 +277,13 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         Poll::Pending
     }
 
-    /// Lets go of the readers that hold the writer up, if others are further. Says whether there were any.
-    pub fn cast_off(&self) -> bool {
+    /// Lets go of the readers that hold the writer up, if others are further. Does nothing where
+    /// nobody is.
+    pub fn cast_off(&self) {
         let mut state = self.state.lock();
         let first = state.dropped;
         if state.live().all(|place| place.at == first) {
-            return false;
+            return;
         }
         for place in state.readers.iter_mut().flatten() {
             if place.at == first && !place.cast_off {
@@ -290,7 +295,6 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
         }
         let freed = state.free_read();
         self.give_back(freed);
-        true
     }
 
     /// The writer has nothing more. Only the first ending counts.

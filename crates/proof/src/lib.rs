@@ -5,11 +5,14 @@
 //! (inside `proof`, which also starts and ends the others). So what `/proc` says about the measured
 //! process is its own work and nobody else's. `docs/benchmarks.md` has the method.
 
+pub mod fate;
+pub mod fates;
 pub mod load;
 pub mod process;
 pub mod procfs;
 pub mod report;
 pub mod scenarios;
 pub mod shapes;
+pub mod sharing;
 pub mod stats;
 pub mod streams;

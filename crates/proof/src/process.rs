@@ -11,6 +11,8 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+use crate::load::fetch;
+
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// What stands between client and upstream.
@@ -24,6 +26,8 @@ pub struct Process {
     child: Child,
     /// Where it takes calls.
     pub addr: SocketAddr,
+    /// Where a gate tells of itself.
+    pub admin: Option<SocketAddr>,
     /// Just before it was spawned.
     pub since: Instant,
     /// Its working directory, with its output in the file `log`.
@@ -33,28 +37,37 @@ pub struct Process {
 impl Process {
     pub async fn upstream() -> Result<Self> {
         let addr = free_addr()?;
-        Self::start(Command::new(sibling("upstream")?).arg(addr.to_string()), addr).await
+        Self::start(Command::new(sibling("upstream")?).arg(addr.to_string()), addr, None).await
     }
 
-    /// Starts a proxy before `upstream` and waits until it accepts connections.
+    /// Starts a proxy before `upstream`, a gate as its users start it, and waits until it accepts connections.
     pub async fn proxy(kind: &Proxy, upstream: SocketAddr) -> Result<Self> {
+        Self::proxy_with(kind, upstream, &[]).await
+    }
+
+    /// The same with variables for a gate; a relay has nothing to set.
+    pub async fn proxy_with(kind: &Proxy, upstream: SocketAddr, variables: &[(&str, &str)]) -> Result<Self> {
         let addr = free_addr()?;
         match kind {
             Proxy::Relay => {
                 let mut command = Command::new(sibling("relay")?);
-                Self::start(command.args([addr.to_string(), upstream.to_string()]), addr).await
+                Self::start(command.args([addr.to_string(), upstream.to_string()]), addr, None).await
             }
-            Proxy::Gate(path) => Self::start(&mut gate(path, addr, upstream)?, addr).await,
+            Proxy::Gate(path) => {
+                let admin = free_addr()?;
+                let mut command = gate(path, addr, admin, upstream);
+                Self::start(command.envs(variables.iter().copied()), addr, Some(admin)).await
+            }
         }
     }
 
-    async fn start(command: &mut Command, addr: SocketAddr) -> Result<Self> {
+    async fn start(command: &mut Command, addr: SocketAddr, admin: Option<SocketAddr>) -> Result<Self> {
         let dir = TempDir::with_prefix("proof-")?;
         let log = File::create(dir.path().join("log"))?;
         command.current_dir(dir.path()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let since = Instant::now();
         let child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
-        let mut process = Self { child, addr, since, dir };
+        let mut process = Self { child, addr, admin, since, dir };
         process.accepting().await?;
         Ok(process)
     }
@@ -76,7 +89,13 @@ impl Process {
         self.child.id()
     }
 
-    fn log(&self) -> String {
+    /// A gate's metrics.
+    pub async fn metrics(&self) -> Result<String> {
+        fetch(self.admin.context("only a gate has metrics")?, "/metrics").await
+    }
+
+    /// What it has written to standard output and standard error.
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
@@ -95,9 +114,9 @@ impl Drop for Process {
 }
 
 /// The gate as its users start it: logging at its default level, metrics on, no configuration file.
-fn gate(path: &Path, addr: SocketAddr, upstream: SocketAddr) -> Result<Command> {
+fn gate(path: &Path, addr: SocketAddr, admin: SocketAddr, upstream: SocketAddr) -> Command {
     let mut command = Command::new(path);
-    command.args(["serve", "--listen", &addr.to_string(), "--admin-listen", &free_addr()?.to_string()]);
+    command.args(["serve", "--listen", &addr.to_string(), "--admin-listen", &admin.to_string()]);
     command.args(["--provider", &format!("openai=http://{upstream}/v1"), "--data-dir", "data"]);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SLUICEGATE_") {
@@ -105,7 +124,7 @@ fn gate(path: &Path, addr: SocketAddr, upstream: SocketAddr) -> Result<Command> 
         }
     }
     command.env("OPENAI_API_KEY", "sk-proof").env_remove("RUST_LOG");
-    Ok(command)
+    command
 }
 
 /// A binary built beside this one.

@@ -11,7 +11,7 @@ use crate::stats::Middle;
 pub struct Row {
     pub scenario: &'static str,
     /// What was measured, with its unit.
-    pub what: &'static str,
+    pub what: String,
     /// The same without a proxy, where that means something.
     pub direct: Option<f64>,
     pub relay: Option<f64>,
@@ -56,11 +56,11 @@ pub enum Verdict {
 
 impl Row {
     /// A row of middles over rounds, nothing claimed.
-    pub fn info(scenario: &'static str, what: &'static str, relay: &[f64], gate: &[f64]) -> Self {
+    pub fn info(scenario: &'static str, what: impl Into<String>, relay: &[f64], gate: &[f64]) -> Self {
         let middle = |rounds: &[f64]| (!rounds.is_empty()).then(|| Middle::of(rounds.iter().copied()).median);
         Self {
             scenario,
-            what,
+            what: what.into(),
             direct: None,
             relay: middle(relay),
             gate: middle(gate),
@@ -146,7 +146,7 @@ fn cells(row: &Row) -> [String; 9] {
     });
     let verdict = format!("{:?}", row.verdict).to_uppercase();
     let [direct, relay, gate] = [row.direct, row.relay, row.gate].map(figure);
-    [row.scenario.into(), row.what.into(), direct, relay, gate, judged, spread, limit, verdict]
+    [row.scenario.into(), row.what.clone(), direct, relay, gate, judged, spread, limit, verdict]
 }
 
 /// Three or more digits that count, and no more.

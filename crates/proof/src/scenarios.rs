@@ -1,13 +1,15 @@
 //! One function per figure. The relay's round and the gate's follow each other closely, again and
 //! again, so that whatever else the machine does meets both.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep};
 
-use crate::load::{Load, Round, arrived, one_call};
+use crate::fate::{Fate, Fates};
+use crate::load::{Load, Round, Which, arrived, one_call};
 use crate::process::{Process, Proxy};
 use crate::procfs::{Cpu, Memory};
 use crate::report::{Of, Row};
@@ -19,8 +21,26 @@ use crate::streams::Streams;
 const SETTLE: Duration = Duration::from_millis(150);
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
-pub const SCENARIOS: [&str; 8] =
-    ["cpu-small", "cpu-large", "cpu-chunk", "cpu-1000rps", "latency-1", "saturation", "memory", "start"];
+pub const SCENARIOS: [&str; 14] = [
+    "cpu-small",
+    "cpu-large",
+    "cpu-small-alone",
+    "cpu-large-alone",
+    "cpu-joined",
+    "cpu-hit",
+    "cpu-chunk",
+    "cpu-1000rps",
+    "latency-1",
+    "saturation",
+    "memory",
+    "cache-memory",
+    "fates",
+    "start",
+];
+
+/// Variables for a gate that shares no call and keeps no answer.
+const ALONE: [(&str, &str); 2] =
+    [("SLUICEGATE_COALESCE__ENABLED", "false"), ("SLUICEGATE_CACHE__WHEN", "never")];
 
 /// How much of everything.
 #[derive(Clone, Copy)]
@@ -28,8 +48,14 @@ pub struct Sizes {
     rounds: usize,
     /// Of closed-loop CPU, where a round is short and the machine's other work shows most.
     busy_rounds: usize,
-    small_calls: usize,
+    pub(crate) small_calls: usize,
     large_calls: usize,
+    /// Of equal calls at the same time, in a round.
+    pub(crate) waves: usize,
+    /// Bounds of the cache, in MiB.
+    pub(crate) caches: &'static [usize],
+    pub(crate) kept_calls: usize,
+    pub(crate) random_calls: usize,
     chunks: u32,
     paced_calls: usize,
     single_calls: usize,
@@ -42,6 +68,10 @@ impl Sizes {
         busy_rounds: 15,
         small_calls: 20_000,
         large_calls: 5_000,
+        waves: 100,
+        caches: &[64, 256],
+        kept_calls: 1_000_000,
+        random_calls: 100_000,
         chunks: 200,
         paced_calls: 12_000,
         single_calls: 3_000,
@@ -53,6 +83,10 @@ impl Sizes {
         busy_rounds: 5,
         small_calls: 10_000,
         large_calls: 2_000,
+        waves: 40,
+        caches: &[64],
+        kept_calls: 100_000,
+        random_calls: 20_000,
         chunks: 60,
         paced_calls: 2_500,
         single_calls: 1_000,
@@ -62,12 +96,16 @@ impl Sizes {
 
 /// The three processes, started once and warmed up.
 pub struct Bench {
-    upstream: Process,
+    pub(crate) upstream: Process,
     relay: Process,
-    gate: Process,
-    gate_kind: Proxy,
-    sizes: Sizes,
+    pub(crate) gate: Process,
+    pub(crate) gate_kind: Proxy,
+    pub(crate) sizes: Sizes,
 }
+
+/// The fate that a gate's calls must have had, and how many of a hundred at least, for their round to count.
+#[derive(Clone, Copy)]
+pub(crate) struct Mostly(pub(crate) Fate, pub(crate) usize);
 
 impl Bench {
     pub async fn start(gate_kind: Proxy, sizes: Sizes) -> Result<Self> {
@@ -85,11 +123,17 @@ impl Bench {
         let rows = match scenario {
             "cpu-small" => self.cpu_small().await,
             "cpu-large" => self.cpu_large().await,
+            "cpu-small-alone" => self.cpu_small_alone().await,
+            "cpu-large-alone" => self.cpu_large_alone().await,
+            "cpu-joined" => self.cpu_joined().await,
+            "cpu-hit" => self.cpu_hit().await,
             "cpu-chunk" => self.cpu_chunk().await,
             "cpu-1000rps" => self.cpu_paced().await,
             "latency-1" => self.latency().await,
             "saturation" => self.saturation().await,
             "memory" => self.memory().await,
+            "cache-memory" => self.cache_memory().await,
+            "fates" => self.fates().await,
             "start" => self.first_answer().await,
             _ => Ok(Vec::new()),
         };
@@ -99,7 +143,7 @@ impl Bench {
     async fn cpu_small(&self) -> Result<Vec<Row>> {
         let load = closed(Prompts::small(), 64, self.sizes.small_calls);
         let lines = self.gate.log_lines();
-        let row = self.cpu_of_calls("cpu-small", &load, 1.4).await?;
+        let row = self.cpu_of_calls("cpu-small", &self.gate, &load, MISSES, 1.5).await?;
         // Shows whether the gate logged while it was measured, as it must have.
         let logged = self.gate.log_lines().saturating_sub(lines);
         let calls = self.sizes.small_calls * self.sizes.busy_rounds;
@@ -108,19 +152,45 @@ impl Bench {
 
     async fn cpu_large(&self) -> Result<Vec<Row>> {
         let load = closed(Prompts::large(), 64, self.sizes.large_calls);
-        Ok(vec![self.cpu_of_calls("cpu-large", &load, 1.6).await?])
+        Ok(vec![self.cpu_of_calls("cpu-large", &self.gate, &load, MISSES, 2.0).await?])
+    }
+
+    async fn cpu_small_alone(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::small(), 64, self.sizes.small_calls);
+        self.cpu_alone("cpu-small-alone", &load, 1.4).await
+    }
+
+    async fn cpu_large_alone(&self) -> Result<Vec<Row>> {
+        let load = closed(Prompts::large(), 64, self.sizes.large_calls);
+        self.cpu_alone("cpu-large-alone", &load, 1.6).await
+    }
+
+    /// A gate of its own, with what finds out whether calls are equal switched off.
+    async fn cpu_alone(&self, scenario: &'static str, load: &Load, limit: f64) -> Result<Vec<Row>> {
+        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, &ALONE).await?;
+        self.round(&gate, &closed(Prompts::small(), 64, 2_000)).await?;
+        let bypasses = Mostly(Fate::Bypass, 100);
+        Ok(vec![self.cpu_of_calls(scenario, &gate, load, bypasses, limit).await?])
     }
 
     async fn cpu_paced(&self) -> Result<Vec<Row>> {
         let interval = Duration::from_millis(1);
         let load = Load { interval: Some(interval), ..closed(Prompts::small(), 64, self.sizes.paced_calls) };
-        Ok(vec![self.cpu_of_calls("cpu-1000rps", &load, 1.6).await?])
+        Ok(vec![self.cpu_of_calls("cpu-1000rps", &self.gate, &load, MISSES, 1.6).await?])
     }
 
-    async fn cpu_of_calls(&self, scenario: &'static str, load: &Load, limit: f64) -> Result<Row> {
+    pub(crate) async fn cpu_of_calls(
+        &self,
+        scenario: &'static str,
+        gate: &Process,
+        load: &Load,
+        mostly: Mostly,
+        limit: f64,
+    ) -> Result<Row> {
         let rounds = if load.interval.is_none() { self.sizes.busy_rounds } else { self.sizes.rounds };
+        let fates = Cell::new(Fates::default());
         let [relay, gate] = self
-            .alternate(rounds, [&self.relay, &self.gate], async |process| {
+            .alternate(rounds, [&self.relay, gate], async |process| {
                 let before = Cpu::of(process.pid())?;
                 let round = self.round(process, load).await?;
                 sleep(SETTLE).await;
@@ -129,10 +199,19 @@ impl Bench {
                     let planned = interval.mul_f64(load.calls as f64);
                     ensure!(round.wall < planned.mul_f64(1.1), "the rate was not kept: {:?}", round.wall);
                 }
+                if process.admin.is_some() {
+                    mostly.check(&round.fates)?;
+                    let mut all = fates.get();
+                    all += round.fates;
+                    fates.set(all);
+                }
                 Ok(micros(spent) / load.calls as f64)
             })
             .await?;
-        Ok(Row::info(scenario, "CPU µs per call", &relay, &gate).claim(Of::Ratio, &relay, &gate, limit))
+        let row =
+            Row::info(scenario, "CPU µs per call", &relay, &gate).claim(Of::Ratio, &relay, &gate, limit);
+        let fates = fates.get();
+        Ok(if mostly.1 == 100 || fates.total() == 0 { row } else { row.note(fates.to_string()) })
     }
 
     /// Counted in a window in which all streams are open, so that opening them does not count.
@@ -247,7 +326,7 @@ impl Bench {
     }
 
     /// Measures the processes in turn, `rounds` times over: one list of figures for each process.
-    async fn alternate<T, const N: usize>(
+    pub(crate) async fn alternate<T, const N: usize>(
         &self,
         rounds: usize,
         processes: [&Process; N],
@@ -262,13 +341,24 @@ impl Bench {
         Ok(figures)
     }
 
-    /// A round of calls, each of which must reach the upstream once: an answer from anywhere else
-    /// would make the figure meaningless.
-    async fn round(&self, process: &Process, load: &Load) -> Result<Round> {
+    /// A round of calls. Unless a gate may share them, each must reach the upstream once: an answer from
+    /// anywhere else would make the figure meaningless. Shared ones must not: the upstream's count is
+    /// then that of the answers that say they are its own.
+    pub(crate) async fn round(&self, process: &Process, load: &Load) -> Result<Round> {
         let before = arrived(self.upstream.addr).await?;
         let round = load.run(process.addr).await?;
         let upstream_calls = arrived(self.upstream.addr).await? - before;
-        ensure!(upstream_calls == load.calls as u64, "{} calls made {upstream_calls} upstream", load.calls);
+        let (calls, is_gate) = (load.calls as u64, process.admin.is_some());
+        if load.which == Which::Distinct || !is_gate {
+            ensure!(upstream_calls == calls, "{calls} calls made {upstream_calls} upstream");
+        }
+        if is_gate {
+            let fates = round.fates;
+            ensure!(
+                upstream_calls == fates.upstream(),
+                "{upstream_calls} upstream calls were made by {fates}"
+            );
+        }
         Ok(round)
     }
 }
@@ -279,8 +369,27 @@ struct Loaded {
     took: Vec<f64>,
 }
 
-fn closed(prompts: Prompts, connections: usize, calls: usize) -> Load {
-    Load { prompts: Arc::new(prompts), connections, calls, interval: None }
+const MISSES: Mostly = Mostly(Fate::Miss, 100);
+
+impl Mostly {
+    fn check(self, fates: &Fates) -> Result<()> {
+        let Self(fate, least) = self;
+        let enough = fates[fate] * 100 >= fates.total() * least as u64;
+        ensure!(enough, "too few had the fate that is measured, {fate:?}: {fates}");
+        Ok(())
+    }
+}
+
+pub(crate) fn closed(prompts: Prompts, connections: usize, calls: usize) -> Load {
+    Load {
+        prompts: Arc::new(prompts),
+        which: Which::Distinct,
+        connections,
+        calls,
+        interval: None,
+        delay: None,
+        no_store: false,
+    }
 }
 
 fn micros(time: Duration) -> f64 {

@@ -12,6 +12,12 @@ pub const CHAT_PATH: &str = "/v1/chat/completions";
 pub const COUNT_PATH: &str = "/count";
 /// Carries a [`StreamShape`] to the upstream.
 pub const STREAM_HEADER: &str = "x-proof-stream";
+/// Asks the upstream to wait so many milliseconds before it answers.
+pub const DELAY_HEADER: &str = "x-proof-delay";
+/// Tells the upstream which call this is; it lists those that reached it at [`SERIALS_PATH`].
+pub const SERIAL_HEADER: &str = "x-proof-serial";
+/// Asks the upstream for the serials that have arrived since it was last asked, one a line.
+pub const SERIALS_PATH: &str = "/serials";
 
 const ANSWER: &str = concat!(
     r#"{"id":"chatcmpl-proof0000000000000000000000","object":"chat.completion","created":1760000000,"#,
@@ -28,7 +34,7 @@ pub fn answer() -> Bytes {
 }
 
 /// Bodies that differ in one number, spliced in without building the rest anew. Nothing on the way
-/// can answer two of them with one upstream call.
+/// can answer two of them with one upstream call, unless their numbers are the same.
 pub struct Prompts {
     before: String,
     after: String,
@@ -61,8 +67,18 @@ impl Prompts {
         }
     }
 
+    /// A body that was never sent before.
     pub fn next(&self) -> Bytes {
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        self.numbered(Self::fresh(1))
+    }
+
+    /// The first of so many numbers that no prompt of this run has had.
+    pub fn fresh(count: usize) -> u64 {
+        SERIAL.fetch_add(count as u64, Ordering::Relaxed)
+    }
+
+    /// The same body for the same number.
+    pub fn numbered(&self, serial: u64) -> Bytes {
         let mut body = BytesMut::with_capacity(self.before.len() + self.after.len() + 12);
         body.put_slice(self.before.as_bytes());
         body.put_slice(format!("{serial:012}").as_bytes());
@@ -137,6 +153,7 @@ mod tests {
         {
             let (one, two) = (prompts.next(), prompts.next());
             assert_ne!(one, two);
+            assert_eq!(prompts.numbered(7), prompts.numbered(7));
             assert!(one.len().abs_diff(size) < size / 10, "{} bytes, not about {size}", one.len());
             serde_json::from_slice::<serde_json::Value>(&one).unwrap();
         }

@@ -39,6 +39,7 @@ pub(crate) struct Flow {
     over: bool,
     out: VecDeque<Bytes>,
     length: Option<u64>,
+    sent: u64,
     last_in: Instant,
     last_out: Instant,
     /// Once it is known.
@@ -79,6 +80,7 @@ impl Flow {
             over: false,
             out: VecDeque::new(),
             length: None,
+            sent: 0,
             last_in: now,
             last_out: now,
             ending: None,
@@ -124,11 +126,23 @@ impl Flow {
         Poll::Ready(match ready!(seat.poll_next(cx)) {
             Next::Frame(piece) => {
                 self.take(piece);
-                Ok(())
+                self.look_for_end()
             }
             Next::End(ending) => self.end(ending),
-            Next::CastOff => Err(Refusal::Upstream { cause: "the answer was read too slowly".to_owned() }),
+            Next::CastOff => Err(Refusal::read_too_slowly()),
         })
+    }
+
+    /// A body of known length ends with its last piece: nobody asks for another one.
+    fn look_for_end(&mut self) -> Result<(), Refusal> {
+        if self.length.is_none_or(|length| self.sent < length) {
+            return Ok(());
+        }
+        self.call.delivered();
+        match self.seat.as_mut().and_then(Seat::try_next) {
+            Some(Next::End(ending)) => self.end(ending),
+            _ => Ok(()),
+        }
     }
 
     fn take(&mut self, piece: Piece) {
@@ -139,6 +153,7 @@ impl Flow {
             return;
         }
         self.last_out = now;
+        self.sent += piece.bytes.len() as u64;
         self.out.push_back(piece.bytes);
     }
 

@@ -170,6 +170,7 @@ async fn fetch(
         callers_stall: false,
     };
     let plan = Plan {
+        progress: Arc::default(),
         provider: provider.clone(),
         model: provider.standing.model("models"),
         request,

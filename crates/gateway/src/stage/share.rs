@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use wire::dialect::Dialect;
 use wire::fingerprint::{Fingerprint, Parts, Scratch, Sharing};
 use wire::peek::{Malformed, Peek};
@@ -28,6 +28,10 @@ pub(crate) struct Share {
     /// The provider's call goes on when nobody waits for it any more.
     pub(crate) finish_abandoned: bool,
 }
+
+/// Headers that say that a call is to have its effect once.
+const IDEMPOTENCY: [HeaderName; 2] =
+    [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
 
 thread_local! {
     /// Kept, so that a key allocates nothing.
@@ -64,6 +68,10 @@ impl Asked<'_> {
     /// How this call may be shared; none where it flies for its caller alone.
     pub(crate) fn share(&self, wish: &CacheWish, sharing: Option<Sharing>) -> Option<Share> {
         let Some(Sharing::Allowed(meaning)) = sharing else { return None };
+        // Its caller reckons with effects, and tells its own repetitions from other calls.
+        if IDEMPOTENCY.iter().any(|name| self.headers.contains_key(name)) {
+            return None;
+        }
         let config = &self.provider.config;
         let keep = Rule::of(&config.cache, meaning.deterministic);
         let joins = config.coalesce.enabled;

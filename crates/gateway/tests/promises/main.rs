@@ -9,6 +9,7 @@ mod h2;
 mod hangup;
 mod models;
 mod odd_answers;
+mod paid_once;
 mod passthrough;
 mod pipelined;
 mod refusals;

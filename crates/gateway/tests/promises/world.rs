@@ -131,7 +131,7 @@ async fn gone(io: &mut DuplexStream) -> bool {
     io.read_u8().await.is_err()
 }
 
-async fn read_request(io: &mut DuplexStream) -> Option<Vec<u8>> {
+pub(crate) async fn read_request(io: &mut DuplexStream) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     loop {
         let mut piece = vec![0; 16 * 1024];

@@ -39,11 +39,26 @@ fn read(tape: &T, reader: &Reader) -> Vec<Next<u32, &'static str>> {
 }
 
 #[test]
+fn who_comes_when_the_beginning_is_gone_gets_no_place() {
+    let (tape, _) = tape(100);
+    let reader = tape.reader().unwrap();
+    tape.push(1, 90);
+    tape.push(2, 90);
+    assert!(!tape.keeps());
+    let second = tape.reader().unwrap();
+    assert_eq!(read(&tape, &reader), [Next::Frame(1), Next::Frame(2)]);
+    assert_eq!(read(&tape, &second), [Next::Frame(1), Next::Frame(2)]);
+    // An answer that began with the third frame would look whole.
+    tape.push(3, 90);
+    assert!(tape.reader().is_none());
+}
+
+#[test]
 fn who_waits_is_woken_by_head_frame_and_ending() {
     let (tape, _) = tape(100);
     let (woken, waker) = waker();
     let cx = Context::from_waker(&waker);
-    let reader = tape.reader();
+    let reader = tape.reader().unwrap();
     assert!(tape.poll_head(&reader, &cx).is_pending());
     tape.put_head(7);
     assert_eq!(woken.0.load(Relaxed), 1);
@@ -67,7 +82,7 @@ fn a_tape_past_its_bound_paces_the_writer_by_the_slowest_and_can_cast_it_off() {
     let (tape, budget) = tape(AHEAD);
     let (woken, waker) = waker();
     let cx = Context::from_waker(&waker);
-    let [fast, slow] = [tape.reader(), tape.reader()];
+    let [fast, slow] = [tape.reader().unwrap(), tape.reader().unwrap()];
     tape.push(1, AHEAD);
     assert!(tape.keeps() && tape.poll_room(&cx).is_ready());
     tape.push(2, 1);
@@ -75,12 +90,14 @@ fn a_tape_past_its_bound_paces_the_writer_by_the_slowest_and_can_cast_it_off() {
     assert_eq!(read(&tape, &fast), [Next::Frame(1), Next::Frame(2)]);
     assert!(tape.poll_room(&cx).is_pending(), "the slow one has read nothing");
     assert_eq!(woken.0.load(Relaxed), 0);
-    assert!(tape.cast_off());
+    tape.cast_off();
     assert_eq!(woken.0.load(Relaxed), 1, "there is room again");
     assert!(tape.poll_room(&cx).is_ready());
     assert_eq!(read(&tape, &slow), [Next::CastOff]);
     assert_eq!(budget.used(), 0, "what everybody has read is gone");
-    assert!(!tape.cast_off(), "nobody is left to wait for but the one who keeps up");
+    tape.push(3, 200);
+    tape.cast_off();
+    assert_eq!(read(&tape, &fast), [Next::Frame(3)], "nobody is further than the one who keeps up");
 }
 
 #[test]
@@ -88,7 +105,7 @@ fn all_tapes_together_have_a_bound_and_get_back_what_they_gave() {
     let budget = Budget::new(100);
     let one: T = Tape::new(true, 1000, budget.clone());
     let other: T = Tape::new(true, 1000, budget.clone());
-    let _reader = one.reader();
+    let _reader = one.reader().unwrap();
     one.push(1, 90);
     other.push(1, 20);
     assert!(one.keeps() && !other.keeps() && budget.used() == 90, "nobody reads the other");
@@ -117,7 +134,7 @@ proptest! {
         let mut pushed = 0;
         for step in steps {
             match step {
-                0 if tape.keeps() => readers.push((tape.reader(), Vec::new())),
+                0 if tape.keeps() => readers.push((tape.reader().unwrap(), Vec::new())),
                 1 if !readers.is_empty() => {
                     let (reader, _) = readers.swap_remove(0);
                     tape.leave(&reader);

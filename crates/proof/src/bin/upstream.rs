@@ -1,11 +1,14 @@
 //! `upstream LISTEN`: a provider that costs next to nothing. It answers each chat call at once with one
-//! fixed answer, or with the stream that the call's `x-proof-stream` header describes, and counts them.
+//! fixed answer, or with the stream that the call's `x-proof-stream` header describes, and counts them. The
+//! header `x-proof-delay` makes it wait first; `x-proof-serial` is remembered until somebody asks.
 #![expect(clippy::disallowed_methods, reason = "one task per connection, and nothing waits for its end")]
 
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -15,7 +18,9 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use proof::shapes::{COUNT_PATH, STREAM_HEADER, StreamShape, answer};
+use proof::shapes::{
+    COUNT_PATH, DELAY_HEADER, SERIAL_HEADER, SERIALS_PATH, STREAM_HEADER, StreamShape, answer,
+};
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
 
@@ -23,6 +28,9 @@ use tokio::time::{Sleep, sleep};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
+
+/// Serials of calls that have arrived, one a line.
+static SERIALS: Mutex<String> = Mutex::new(String::new());
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -37,20 +45,44 @@ async fn main() -> Result<()> {
 }
 
 async fn respond(request: Request<Incoming>) -> Result<Response<Reply>> {
-    if request.uri().path() == COUNT_PATH {
-        let count = ARRIVED.load(Ordering::Relaxed).to_string();
-        return Ok(Response::new(Reply::Whole(Some(count.into()))));
+    match request.uri().path() {
+        COUNT_PATH => return Ok(told(ARRIVED.load(Ordering::Relaxed).to_string())),
+        SERIALS_PATH => return Ok(told(std::mem::take(&mut *serials()))),
+        _ => {}
     }
     ARRIVED.fetch_add(1, Ordering::Relaxed);
+    let header = |name| request.headers().get(name).map(HeaderValue::to_str).transpose();
+    if let Some(serial) = header(SERIAL_HEADER)? {
+        let mut serials = serials();
+        serials.push_str(serial);
+        serials.push('\n');
+    }
+    let delay = header(DELAY_HEADER)?.map(str::parse).transpose()?.map(Duration::from_millis);
     let shape = request.headers().get(STREAM_HEADER).cloned();
     let Some(shape) = shape else {
         drain(request.into_body()).await?;
+        wait(delay).await;
         return Ok(reply("application/json", Reply::Whole(Some(answer()))));
     };
     let shape = StreamShape::parse(shape.to_str()?)?;
     let body = request.into_body().collect().await?.to_bytes();
     let with_usage = body.windows(b"include_usage".len()).any(|window| window == b"include_usage");
+    wait(delay).await;
     Ok(reply("text/event-stream", Reply::Stream(Box::pin(Ticker::new(shape, with_usage)))))
+}
+
+fn told(text: String) -> Response<Reply> {
+    Response::new(Reply::Whole(Some(text.into())))
+}
+
+fn serials() -> std::sync::MutexGuard<'static, String> {
+    SERIALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn wait(delay: Option<Duration>) {
+    if let Some(delay) = delay {
+        sleep(delay).await;
+    }
 }
 
 async fn drain(mut body: Incoming) -> Result<()> {
@@ -108,13 +140,7 @@ struct Ticker {
 impl Ticker {
     fn new(shape: StreamShape, with_usage: bool) -> Self {
         let closing = Some(StreamShape::closing(with_usage));
-        Self {
-            shape,
-            chunk: shape.chunk(),
-            sent: 0,
-            closing,
-            due: Box::pin(sleep(std::time::Duration::ZERO)),
-        }
+        Self { shape, chunk: shape.chunk(), sent: 0, closing, due: Box::pin(sleep(Duration::ZERO)) }
     }
 
     fn poll_next(&mut self, cx: &mut Context) -> Poll<Option<Bytes>> {

@@ -104,6 +104,9 @@ mod tests {
             )
         };
         assert!(keeps(&RESPONSES, &response(r#"{"type":"message","content":[]}"#, "completed")));
+        // What the request allowed is no call.
+        let echo = r#"{"type":"message","content":[]}],"parallel_tool_calls":true,"max_tool_calls":5,"tools":[{"type":"function"}"#;
+        assert!(keeps(&RESPONSES, &response(echo, "completed")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"message","content":[]}"#, "incomplete")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"function_call","name":"f"}"#, "completed")));
         assert!(!keeps(&RESPONSES, &response(r#"{"type":"custom_tool_call","name":"f"}"#, "completed")));
