@@ -11,11 +11,10 @@ import { told } from "./twice.mjs";
 const MANY = 200;
 /** How long the provider takes for each direct call, in milliseconds. */
 const LATENCY = 1_000;
-/**
- * What a crowd may take longer through the gate, in milliseconds, and as much again as the same crowd took directly
- * beyond the provider's own time. Far above what is measured, which is told: the machine may have other things to do.
- */
+/** What a crowd may take longer through the gate than directly, in milliseconds. Far above what is measured and told. */
 const ROOM = 500;
+/** How often that is measured before it counts as too long: the machine may have other things to do. */
+const TRIES = 3;
 
 /** All forms of a call; a response is one that the provider is told not to store: only such a one is shared. */
 const ALL = EVERY.map((form) =>
@@ -23,15 +22,12 @@ const ALL = EVERY.map((form) =>
     ? { ...form, call: (client, more, options) => form.call(client, { store: false, ...more }, options) }
     : form,
 );
-/** For tests of what is kept. */
-const kept = ({ name }) =>
-  name === "response" ? { todo: "its `parallel_tool_calls` is taken for a call of a tool" } : {};
 const many = (form) => Array.from({ length: MANY }, (_, number) => form(number));
 
 /** One caller: what it got, what it was told of the way, and how long that took. */
-async function ask(form, client, stream = false, options = {}) {
+async function ask(form, client, stream = false, options = {}, prompt = "hello") {
   const began = performance.now();
-  const { data, response } = await form.call(client, { stream }, options).withResponse();
+  const { data, response } = await form.call(client, { stream, text: prompt }, options).withResponse();
   const said = told(stream ? await listed(data) : data);
   const { headers } = response;
   return { said, headers, fate: headers.get("x-sluicegate-cache"), took: performance.now() - began };
@@ -40,9 +36,10 @@ async function ask(form, client, stream = false, options = {}) {
 const connect = (form, url, options) => form.connect(url, { maxRetries: 0, ...options });
 
 /** What the provider says to one caller, in each form. */
-async function alone(form, mock) {
+async function alone(form, mock, prompt) {
   const client = connect(form, mock.url);
-  return { plain: (await ask(form, client)).said, stream: (await ask(form, client, true)).said };
+  const said = async (stream) => (await ask(form, client, stream, {}, prompt)).said;
+  return { plain: await said(false), stream: await said(true) };
 }
 
 /** All the words of an answer. */
@@ -100,11 +97,12 @@ const MIXES = {
 };
 
 /** Asks once for each form, all at once; with `ready`, the others come when the first one's call has it resolved. */
-async function crowd(form, url, streams, ready) {
+async function crowd(form, url, streams, ready, prompt) {
   const client = connect(form, url);
-  const first = ask(form, client, streams[0]);
+  const asked = (stream) => ask(form, client, stream, {}, prompt);
+  const first = asked(streams[0]);
   await ready?.();
-  return Promise.all([first, ...streams.slice(1).map((stream) => ask(form, client, stream))]);
+  return Promise.all([first, ...streams.slice(1).map(asked)]);
 }
 
 /** How long the slowest of a crowd takes directly, beyond the provider's own time. */
@@ -125,29 +123,35 @@ for (const form of ALL) {
     if (form.name === "response" && mix !== "any order") continue;
     test(`${form.name}, ${mix}: a crowd is one call`, async (t) => {
       const { mock, gate } = await rig(t);
-      const said = await alone(form, mock);
-      const direct = await crowdDirect(form, mock, streams);
-      // Long enough for all callers to come meanwhile.
-      const latency = Math.round(LATENCY + 3 * direct);
-      await mock.limits({ latency: `${latency}ms` });
-      const ready = mix === "plain ones join a stream" ? () => aloft(mock) : undefined;
-      const gated = await crowd(form, gate.url, streams, ready);
+      for (let number = 1; ; number++) {
+        const prompt = `crowd ${number}`;
+        const said = await alone(form, mock, prompt);
+        const direct = await crowdDirect(form, mock, streams);
+        // Long enough for all callers to come meanwhile.
+        const latency = Math.round(LATENCY + 3 * direct);
+        await mock.limits({ latency: `${latency}ms` });
+        const ready = mix === "plain ones join a stream" ? () => aloft(mock) : undefined;
+        const gated = await crowd(form, gate.url, streams, ready, prompt);
 
-      const { arrived } = await mock.stats();
-      assert.ok(arrived >= 1 && arrived <= (mix === "any order" ? 2 : 1), `${arrived} calls`);
-      const count = (fate) => gated.filter((got) => got.fate === fate).length;
-      assert.deepEqual([count("miss"), count("joined")], [arrived, MANY - arrived]);
-      gated.forEach((got, at) => isWhole(form, got, streams[at], said));
-      if (mix === "plain") for (const got of gated) assert.deepEqual(got.said, said.plain);
-      if (mix === "streams") for (const got of gated) assert.deepEqual(got.said, said.stream);
-      assert.equal(new Set(gated.map((got) => got.headers.get("x-request-id"))).size, MANY);
-      const beyond = slowestOf(gated) - latency;
-      const seconds = (time) => `${(time / 1e3).toFixed(3)} s`;
-      t.diagnostic(
-        `sharing: ${form.name}, ${mix}: ${MANY} calls, beyond the provider's time: ` +
-          `direct ${seconds(direct)}, gate ${seconds(beyond)}`,
-      );
-      assert.ok(beyond <= 2 * direct + ROOM, `${beyond} ms, direct ${direct} ms`);
+        const { arrived } = await mock.stats();
+        assert.ok(arrived >= 1 && arrived <= (mix === "any order" ? 2 : 1), `${arrived} calls`);
+        const count = (fate) => gated.filter((got) => got.fate === fate).length;
+        assert.deepEqual([count("miss"), count("joined")], [arrived, MANY - arrived]);
+        gated.forEach((got, at) => isWhole(form, got, streams[at], said));
+        if (mix === "plain") for (const got of gated) assert.deepEqual(got.said, said.plain);
+        if (mix === "streams") for (const got of gated) assert.deepEqual(got.said, said.stream);
+        assert.equal(new Set(gated.map((got) => got.headers.get("x-request-id"))).size, MANY);
+        const beyond = slowestOf(gated) - latency;
+        const seconds = (time) => `${(time / 1e3).toFixed(3)} s`;
+        t.diagnostic(
+          `sharing: ${form.name}, ${mix}: ${MANY} calls, beyond the provider's time: ` +
+            `direct ${seconds(direct)}, gate ${seconds(beyond)}`,
+        );
+        if (beyond <= direct + ROOM) return;
+        assert.ok(number < TRIES, `${TRIES} times more than ${ROOM} ms longer than directly`);
+        await mock.limits({ latency: "0s" });
+        await mock.reset();
+      }
     });
   }
 
@@ -183,7 +187,7 @@ for (const form of ALL) {
       assert.deepEqual([arrived, by_status, hang_ups.count], [1, { 200: 1 }, 0]);
     });
 
-    test(`${form.name}, ${shape}: a later call gets what is kept in either form`, kept(form), async (t) => {
+    test(`${form.name}, ${shape}: a later call gets what is kept in either form`, async (t) => {
       const { mock, gate } = await rig(t);
       const said = await alone(form, mock);
       await mock.reset();
@@ -202,7 +206,7 @@ for (const form of ALL) {
     });
   }
 
-  test(`${form.name}: no-store shares nothing`, kept(form), async (t) => {
+  test(`${form.name}: no-store shares nothing`, async (t) => {
     const { mock, gate } = await rig(t);
     await mock.limits({ latency: "500ms" });
     const client = connect(form, gate.url);

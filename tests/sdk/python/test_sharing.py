@@ -9,21 +9,23 @@ import sys
 import time
 from dataclasses import dataclass
 
+import anthropic
+import openai
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 import calls
 from calls import chat, message
-from rig import PATIENCE
 from twice import told
 
 MANY = 200
 #: How long the provider takes for each direct call, in seconds.
 LATENCY = 1.0
-#: What a crowd may take longer through the gate, in seconds, and as much again as the same crowd took directly beyond
-#: the provider's own time. Far above what is measured, which is printed: the machine may have other things to do.
+#: What a crowd may take longer through the gate than directly, in seconds. Far above what is measured, which is printed.
 ROOM = 0.5
+#: How often that is measured before it counts as too long: the machine may have other things to do.
+TRIES = 3
 
 
 def respond(client, text="hello", **more):
@@ -32,12 +34,6 @@ def respond(client, text="hello", **more):
 
 
 ALL = {**calls.ALL, "respond": (calls.ALL["respond"][0], respond)}
-#: Those whose answers are kept.
-KEPT = [
-    "chat",
-    "message",
-    pytest.param("respond", marks=pytest.mark.xfail(reason="its `parallel_tool_calls` is taken for a call of a tool")),
-]
 CLIENTS = {"chat": AsyncOpenAI, "respond": AsyncOpenAI, "message": AsyncAnthropic}
 
 
@@ -68,13 +64,13 @@ async def ask(client, which, streams=False, **more):
     return Got(answer.headers, told(said), time.monotonic() - began)
 
 
-async def crowd(url, which, forms, ready=None):
+async def crowd(url, which, forms, ready=None, text="hello"):
     """Asks once for each form, all at once; with `ready`, the others come when the first one's call has it true."""
     async with client_of(which, url) as client:
-        asking = [asyncio.create_task(ask(client, which, forms[0]))]
+        asking = [asyncio.create_task(ask(client, which, forms[0], text=text))]
         while ready and not ready():
             await asyncio.sleep(0.005)
-        asking += [asyncio.create_task(ask(client, which, streams)) for streams in forms[1:]]
+        asking += [asyncio.create_task(ask(client, which, streams, text=text)) for streams in forms[1:]]
         return await asyncio.gather(*asking)
 
 
@@ -88,10 +84,10 @@ async def crowd_direct(mock, which, forms):
     return slowest - LATENCY
 
 
-async def alone(mock, which):
+async def alone(mock, which, **more):
     """What the provider says to one caller, in each form."""
     async with client_of(which, mock.url) as client:
-        return {streams: (await ask(client, which, streams)).said for streams in (False, True)}
+        return {streams: (await ask(client, which, streams, **more)).said for streams in (False, True)}
 
 
 def is_whole(which, got, streams, direct):
@@ -140,28 +136,32 @@ MIXES = {
 @pytest.mark.parametrize("mix, which", [*itertools.product(MIXES, calls.BOTH), ("any order", "respond")])
 async def test_a_crowd_is_one_call(mock, gate, figures, which, mix):
     forms = MIXES[mix]
-    said = await alone(mock, which)
-    direct = await crowd_direct(mock, which, forms)
-    # Long enough for all callers to come meanwhile.
-    latency = LATENCY + 3 * direct
-    mock.limits(latency=f"{latency:.3f}s")
-    first_aloft = (lambda: mock.stats()["in_flight"] == 1) if mix == "plain ones join a stream" else None
-    gated = await crowd(gate.url, which, forms, first_aloft)
+    for number in range(TRIES):
+        text = f"crowd {number}"
+        said = await alone(mock, which, text=text)
+        direct = await crowd_direct(mock, which, forms)
+        # Long enough for all callers to come meanwhile.
+        latency = LATENCY + 3 * direct
+        mock.limits(latency=f"{latency:.3f}s")
+        first_aloft = (lambda: mock.stats()["in_flight"] == 1) if mix == "plain ones join a stream" else None
+        gated = await crowd(gate.url, which, forms, first_aloft, text)
 
-    stats = mock.stats()
-    fates = [got.fate for got in gated]
-    flights = 2 if mix == "any order" else 1
-    assert stats["arrived"] <= flights
-    assert fates.count("miss") == stats["arrived"] and fates.count("joined") == MANY - stats["arrived"]
-    for got, streams in zip(gated, forms):
-        is_whole(which, got, streams, said)
-    if mix in ("plain", "streams"):
-        assert all(got.said == said[forms[0]] for got in gated)
-    ids = {got.headers["x-request-id"] for got in gated}
-    assert len(ids) == MANY, "each call has an id of its own"
-    beyond = max(got.took for got in gated) - latency
-    figures(f"{which}, {mix}: {MANY} calls, beyond the provider's time: direct {direct:.3f} s, gate {beyond:.3f} s")
-    assert beyond <= 2 * direct + ROOM
+        arrived = mock.arrived()
+        fates = [got.fate for got in gated]
+        assert 1 <= arrived <= (2 if mix == "any order" else 1)
+        assert (fates.count("miss"), fates.count("joined")) == (arrived, MANY - arrived)
+        for got, streams in zip(gated, forms):
+            is_whole(which, got, streams, said)
+        if mix in ("plain", "streams"):
+            assert all(got.said == said[forms[0]] for got in gated)
+        assert len({got.headers["x-request-id"] for got in gated}) == MANY, "each call has an id of its own"
+        beyond = max(got.took for got in gated) - latency
+        figures(f"{which}, {mix}: {MANY} calls, beyond the provider's time: direct {direct:.3f} s, gate {beyond:.3f} s")
+        if beyond <= direct + ROOM:
+            return
+        mock.limits(latency="0s")
+        mock.reset()
+    pytest.fail(f"{TRIES} times more than {ROOM} s longer than directly")
 
 
 #: A caller in a process of its own.
@@ -227,7 +227,7 @@ async def test_a_call_that_all_have_left_ends(mock, gate, which):
         mock.comes_to(lambda: mock.hang_ups() == 1, within=1)
 
 
-@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize("which", ALL)
 @pytest.mark.parametrize("first", [False, True])
 async def test_a_later_call_gets_what_is_kept_in_either_form(mock, gate, which, first):
     said = await alone(mock, which)
@@ -244,7 +244,7 @@ async def test_a_later_call_gets_what_is_kept_in_either_form(mock, gate, which, 
     assert mock.arrived() == 1
 
 
-@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize("which", ALL)
 async def test_no_store_shares_nothing(mock, gate, which):
     mock.limits(latency="500ms")
     apart = {"extra_headers": {"Cache-Control": "no-store"}}
@@ -258,7 +258,7 @@ async def test_no_store_shares_nothing(mock, gate, which):
         assert (await ask(client, which)).fate == "hit"
 
 
-@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize("which", ALL)
 async def test_no_cache_asks_anew_and_what_comes_is_kept(mock, gate, which):
     anew = {"extra_headers": {"Cache-Control": "no-cache"}}
     async with client_of(which, gate.url) as client:
@@ -270,7 +270,7 @@ async def test_no_cache_asks_anew_and_what_comes_is_kept(mock, gate, which):
     assert mock.arrived() == 2
 
 
-@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize("which", ALL)
 async def test_only_if_cached_never_asks(mock, gate, which):
     only = {"extra_headers": {"Cache-Control": "only-if-cached"}}
     async with client_of(which, gate.url) as client:
@@ -284,7 +284,7 @@ async def test_only_if_cached_never_asks(mock, gate, which):
     assert mock.arrived() == 1
 
 
-@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize("which", ALL)
 async def test_callers_with_keys_of_their_own_share_nothing_and_those_of_the_gates_key_all(mock, gate_with, which):
     mock.limits(latency="500ms")
     for gate, asked, fates in (
@@ -324,13 +324,16 @@ async def test_a_stream_that_breaks_breaks_for_all_aboard(mock, gate, which):
         with pytest.raises(Exception) as raised:
             async for event in await ALL[which][1](client, stream=True):
                 events.append(told(event))
-        broken.append((type(raised.value).__name__, str(raised.value), events))
+        broken.append((raised.value, events))
 
     async with client_of(which, gate.url) as client:
         await asyncio.gather(*(follow(client) for _ in range(20)))
         assert mock.arrived() == 1
-        assert all(one[2] == broken[0][2] and one[2] for one in broken), "what had come is passed on to everyone"
-        assert all(one[0] == "APIError" and "provider" in one[1] for one in broken)
+        assert len(broken) == 20 and broken[0][1]
+        assert all(events == broken[0][1] for _, events in broken), "what had come is passed on to everyone"
+        for error, _ in broken:
+            assert isinstance(error, (openai.APIError, anthropic.APIError)), repr(error)
+            assert "provider" in str(error)
         assert (await ask(client, which)).fate == "miss"
 
 
