@@ -6,7 +6,9 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::packed::Searcher;
+
+use memchr::memmem;
 
 use super::Dialect;
 use super::reading::value;
@@ -17,10 +19,11 @@ const FINISHED: [&str; 4] = ["stop", "end_turn", "stop_sequence", "completed"];
 
 /// What names, as a key or as a type, something that the caller is to do, or that the model would not say; the last
 /// one as a type alone: as a key it counts.
-static EFFECTS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    AhoCorasick::new(["_call\"", "\"tool_calls\"", "refusal\"", "\"tool_use\""]).expect("four short texts")
-});
+const NAMES: [&str; 4] = ["_call\"", "\"tool_calls\"", "refusal\"", "\"tool_use\""];
 const TYPE_ALONE: usize = 3;
+
+/// None where this processor has no vector code for it.
+static SEARCHER: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(NAMES));
 
 /// Whether the answer that said this of itself, in these pieces, may be kept. A piece ends where an event ends.
 pub fn may_keep<'a>(
@@ -36,10 +39,19 @@ pub fn may_keep<'a>(
 }
 
 fn has_effect(piece: &[u8]) -> bool {
-    EFFECTS.find_iter(piece).any(|name| {
-        let after = &piece[name.end()..];
-        if name.pattern().as_usize() == TYPE_ALONE { value(after).is_none() } else { is_set(after) }
-    })
+    match &*SEARCHER {
+        Some(searcher) => {
+            searcher.find_iter(piece).any(|found| counts(found.pattern().as_usize(), &piece[found.end()..]))
+        }
+        None => NAMES.iter().enumerate().any(|(name, text)| {
+            memmem::find_iter(piece, text).any(|at| counts(name, &piece[at + text.len()..]))
+        }),
+    }
+}
+
+/// Whether a name that was found, with what follows it, makes an answer one that is not kept.
+fn counts(name: usize, after: &[u8]) -> bool {
+    if name == TYPE_ALONE { value(after).is_none() } else { is_set(after) }
 }
 
 /// Whether what follows a name makes it say something: it is no key, or has a value other than nothing.
