@@ -11,6 +11,7 @@ mod fates;
 mod first_leaves;
 mod hand;
 mod keeping;
+mod known;
 mod last_leaves;
 mod late;
 mod never;
