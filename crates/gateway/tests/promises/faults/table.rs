@@ -9,19 +9,19 @@ const README: &str = include_str!("../../../../../README.md");
 const FAULTS: u16 = 93;
 
 /// The kinds whose capability is built.
-const BUILT: [&str; 6] = [
+const BUILT: [&str; 7] = [
     "sse-framing",
     "stream-lifecycle",
     "embeddings-and-models",
     "errors",
     "headers-and-transport",
     "config-and-operations",
+    "cache-and-coalescing",
 ];
 
 /// Capabilities that a fault may wait for, and what the README calls each among what is not built yet.
-const LATER: [(&str, &str); 7] = [
+const LATER: [(&str, &str); 6] = [
     ("translation", "translation between"),
-    ("cache", "a cache"),
     ("retries", "retries"),
     ("breakers", "breakers"),
     ("budgets", "budgets"),
@@ -81,6 +81,14 @@ const SOURCES: &[(&str, &str)] = &[
     ("deadlines", include_str!("../deadlines.rs")),
     ("hangup", include_str!("../hangup.rs")),
     ("passthrough", include_str!("../passthrough.rs")),
+    ("paid_once_churn", include_str!("../paid_once/churn.rs")),
+    ("paid_once_failures", include_str!("../paid_once/failures.rs")),
+    ("paid_once_first_leaves", include_str!("../paid_once/first_leaves.rs")),
+    ("paid_once_keeping", include_str!("../paid_once/keeping.rs")),
+    ("paid_once_known", include_str!("../paid_once/known.rs")),
+    ("paid_once_never", include_str!("../paid_once/never.rs")),
+    ("paid_once_patience", include_str!("../paid_once/patience.rs")),
+    ("paid_once_scopes", include_str!("../paid_once/scopes.rs")),
     ("process_bounds", include_str!("../../process/bounds.rs")),
     ("process_drain", include_str!("../../process/drain.rs")),
     ("process_hangup", include_str!("../../process/hangup.rs")),

@@ -19,11 +19,11 @@ async fn a_flight_that_has_grown_too_long_takes_nobody_more_and_reaches_all_aboa
     asked.open_stream().await;
     let mut said = String::new();
     let mut aboard = vec![leader];
-    for _ in 0..5 {
+    for _ in 0..2 {
         aboard.push(boarded(&world, CHAT.stream()).await);
     }
     let mut plain = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..2 {
         plain.push(boarded(&world, CHAT.plain()).await);
     }
     for number in 0..PAST / 2 {
@@ -51,7 +51,7 @@ async fn a_flight_that_has_grown_too_long_takes_nobody_more_and_reaches_all_aboa
     let after = after.await.unwrap();
     assert_eq!((super::said(&after).as_str(), after.header("x-sluicegate-cache")), ("short", "miss"));
     // All aboard get all of it.
-    for number in PAST..2 * PAST {
+    for number in PAST..PAST + 20 {
         asked.event(&piece(number)).await;
         said.push_str(&piece(number));
     }
@@ -67,7 +67,7 @@ async fn a_flight_that_has_grown_too_long_takes_nobody_more_and_reaches_all_aboa
         assert_eq!((reply.status.as_u16(), reply.broken), (200, false));
         assert!(reply.text() == said, "{} of {} bytes", reply.body.len(), said.len());
     }
-    let whole: String = (0..2 * PAST).map(|number| format!("{number:06}").repeat(128 * 1024 / 6)).collect();
+    let whole: String = (0..PAST + 20).map(|number| format!("{number:06}").repeat(128 * 1024 / 6)).collect();
     for call in plain {
         let reply = call.await.unwrap();
         assert_eq!(
@@ -118,7 +118,7 @@ async fn one_that_takes_nothing_holds_nobody_up_for_long() {
     turns().await;
     let now = tokio::time::Instant::now();
     let mut whole = 0;
-    for number in 0..2 * PAST {
+    for number in 0..PAST + 20 {
         asked.event(&piece(number)).await;
         whole += piece(number).len();
     }
@@ -188,8 +188,8 @@ async fn past_the_total_calls_fly_alone() {
     let joined = first.send(aboard(0)).await;
     assert_eq!(joined.headers["x-sluicegate-cache"], "joined");
     let alone = call(&world, aboard(18));
-    let mut asked = hand.asked().await;
-    asked.whole("200 OK", JSON, &answer("alone")).await;
+    // Dropped at once: a connection that stays open would be used again.
+    hand.asked().await.whole("200 OK", JSON, &answer("alone")).await;
     assert_eq!(fates(&[alone.await.unwrap()]), ["miss"]);
     assert_eq!(fates(&[world.ask(CHAT.with(json!({"seed": 1000}))).await]), ["hit"]);
     assert_eq!(hand.count(), before + 1);

@@ -7,12 +7,12 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 
-const CALLS: usize = 4000;
+const CALLS: usize = 3000;
 
 /// Misses and bypasses are calls to the provider; joins and hits are none. Whatever happens.
 #[tokio::test(start_paused = true)]
 async fn misses_and_bypasses_are_what_the_provider_has_counted() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         let (world, mock) = World::with("[cache]\nttl = \"4s\"\n", unhurried());
         let world = Arc::new(world);
         let mut random = StdRng::seed_from_u64(seed);
@@ -33,7 +33,7 @@ async fn misses_and_bypasses_are_what_the_provider_has_counted() {
                 5 => request = cache_control(request, "only-if-cached"),
                 _ => {}
             }
-            let comes = millis(random.random_range(0..30_000));
+            let comes = millis(random.random_range(0..24_000));
             let leaves = random.random_bool(0.2).then(|| millis(random.random_range(1..2000)));
             let world = world.clone();
             calls.spawn(async move {
@@ -61,7 +61,7 @@ async fn misses_and_bypasses_are_what_the_provider_has_counted() {
             CALLS as u64
         );
         for name in ["miss", "bypass", "joined", "hit", "refused"] {
-            assert!(fate(name) > 20, "{name}: {}", fate(name));
+            assert!(fate(name) > 10, "{name}: {}", fate(name));
         }
         // A refusal says nothing of flights; what every answer says is what is booked.
         let booked: HashMap<_, _> =

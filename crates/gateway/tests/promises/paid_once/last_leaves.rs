@@ -10,7 +10,7 @@ async fn waiting(
 ) -> Vec<JoinHandle<()>> {
     let calls = (0..count).map(|_| {
         let (world, request) = (world.clone(), request());
-        tokio::spawn(async move {
+        by_itself(async move {
             let mut client = world.client().await;
             if let Ok(mut answer) = client.try_send(request).await {
                 while answer.next().await.is_some() {}

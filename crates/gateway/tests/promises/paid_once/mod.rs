@@ -11,6 +11,7 @@ mod fates;
 mod first_leaves;
 mod hand;
 mod keeping;
+mod known;
 mod last_leaves;
 mod late;
 mod never;
@@ -134,7 +135,13 @@ async fn at_once(world: &Arc<World>, requests: Vec<Request<Full<Bytes>>>) -> Vec
 /// Starts one call.
 fn call(world: &Arc<World>, request: Request<Full<Bytes>>) -> JoinHandle<Reply> {
     let world = world.clone();
-    tokio::spawn(async move { world.ask(request).await })
+    by_itself(async move { world.ask(request).await })
+}
+
+/// Something that a client does, and that its test can end.
+#[expect(clippy::disallowed_methods, reason = "clients are no tasks of the gate's")]
+fn by_itself<T: Send + 'static>(client: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    tokio::spawn(client)
 }
 
 /// Starts one call, and waits until it has a flight or an answer.

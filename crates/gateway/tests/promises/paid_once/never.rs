@@ -118,7 +118,7 @@ async fn a_stream_whose_end_says_so_or_that_has_none() {
         let hand = Hand::new();
         let world = Arc::new(World::around("", hand.clone()));
         let client = world.client().await;
-        let first = tokio::spawn(read_what_comes(client));
+        let first = by_itself(read_what_comes(client));
         let mut asked = hand.asked().await;
         asked.open_stream().await;
         asked.event(&text("yes")).await;
