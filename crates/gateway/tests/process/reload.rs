@@ -1,6 +1,7 @@
 //! A new configuration is taken over while calls run, or not at all.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
 
@@ -19,9 +20,12 @@ fn write(gate: &Gate, config: &str) {
 async fn most_in_flight(gate: &Gate, mock: &Mock) -> u64 {
     mock.steer("/__reset", "").await;
     let mut calls = JoinSet::new();
-    for at in 0..12 {
+    // No two are equal, in no rush either.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    for _ in 0..12 {
         let mut client = gate.client().await;
-        calls.spawn(async move { client.send(chat(&format!("call {at}"), false)).await.whole().await });
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        calls.spawn(async move { client.send(chat(&format!("call {number}"), false)).await.whole().await });
     }
     for reply in calls.join_all().await {
         assert_eq!(reply.status, 200);
