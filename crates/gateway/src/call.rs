@@ -4,6 +4,7 @@
 //! one log line, one count. What the flight below it did is told to it, never asked.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use wire::dialect::Shape;
 use wire::relay::Watch;
 
-use crate::flight::Head;
+use crate::flight::{Flight, Head, Progress};
 use crate::gateway::{Gateway, Model, Provider};
 use crate::net::door;
 use crate::net::life::{Moves, Step};
@@ -51,6 +52,8 @@ pub(crate) struct Call {
     pub(crate) moves: Option<Moves>,
     /// Rings when the call has waited for long enough, where its connection has others beside it.
     alarm: Option<Alarm>,
+    /// Of its flight, once it is aboard one.
+    progress: Option<Arc<Progress>>,
     /// The caller wants the provider's answer, and no kept one.
     pub(crate) asks_anew: bool,
     /// The answer has no body, whatever its headers say of one.
@@ -87,6 +90,7 @@ impl Call {
             door,
             moves,
             alarm: None,
+            progress: None,
             asks_anew: false,
             head_only: head.method == Method::HEAD,
             delivered: false,
@@ -125,6 +129,11 @@ impl Call {
             Some(reason) => error.reason(reason),
             None => error,
         });
+    }
+
+    /// The call has a seat on this flight.
+    pub(crate) fn aboard(&mut self, flight: &Flight) {
+        self.progress = Some(flight.progress.clone());
     }
 
     /// How the flight went.
@@ -202,6 +211,12 @@ impl Drop for Call {
     fn drop(&mut self) {
         self.door.rest();
         self.record.total = self.age();
+        // Who left before there was an answer was told nothing of its flight.
+        if let Some(progress) = &self.progress
+            && self.record.attempts == 0
+        {
+            self.record.attempts = progress.attempts.load(Ordering::Relaxed);
+        }
         if std::thread::panicking() {
             self.refused(&Refusal::Internal);
         } else if !self.delivered {

@@ -149,7 +149,7 @@ pub(crate) struct Flight {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) form: Form,
     pub(crate) tape: Arc<Tape>,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     /// While its only passenger drives it.
     pump: Mutex<Option<Pump>>,
     /// The call goes on for the sake of the cache when nobody waits for it any more.

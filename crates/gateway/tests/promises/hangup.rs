@@ -18,7 +18,7 @@ async fn before_the_first_byte() {
     }
     assert_eq!(world.records.all().len(), 2);
     for record in world.records.all() {
-        assert_eq!(record.status, 499);
+        assert_eq!((record.status, record.attempts), (499, 1));
         assert_eq!(record.error.unwrap().code, "client_gone");
     }
     assert_eq!(world.gate.life.calls(), 0);
