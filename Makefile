@@ -44,7 +44,7 @@ proof:
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
 	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate
 
-## The same, reduced to about a minute.
+## The same, reduced to about two minutes.
 proof-quick:
 	$(CARGO) build --profile dist --locked --bin sluicegate
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
