@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use guard::tape::Next;
@@ -20,9 +19,6 @@ use crate::answer::Aloft;
 use crate::call::Call;
 use crate::flight::{Ending, Head, Piece, Seat};
 use crate::refusal::Refusal;
-
-/// Between two signs of life, where nothing else was said.
-const SIGN: Duration = Duration::from_secs(15);
 
 /// The body of an answer that is not here yet.
 pub(crate) struct Flow {
@@ -161,7 +157,7 @@ impl Flow {
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
         let since = if self.waits { self.call.arrived } else { self.last_in };
         let over = self.aloft.due(self.waits, since);
-        let sign = self.aloft.keep_alive.filter(|_| self.events).map(|after| self.last_out + after.min(SIGN));
+        let sign = self.aloft.keep_alive.filter(|_| self.events).map(|after| self.last_out + after);
         let Some(due) = [over, sign].into_iter().flatten().min() else { return Poll::Pending };
         ready!(self.call.poll_due(cx, due));
         let now = Instant::now();

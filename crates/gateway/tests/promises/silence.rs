@@ -81,3 +81,18 @@ async fn a_plain_call_has_no_such_thing() {
     assert_eq!(reply.status, 200);
     assert!(reply.took >= secs(40));
 }
+
+/// What the operator chose is the pause between all signs, not only before the first one.
+#[tokio::test(start_paused = true)]
+async fn as_often_as_was_configured() {
+    let (world, _mock) = World::with("keep_alive = \"25s\"\n", mock_after(secs(80)));
+    let mut client = world.client().await;
+    let asked = request(http::Method::POST, "/v1/chat/completions", chat_stream("x"));
+    let mut answer = client.send(asked).await;
+    assert_eq!(answer.head_after, secs(25));
+    let start = tokio::time::Instant::now();
+    for signs in 0..3 {
+        assert_eq!(answer.next().await.unwrap().unwrap(), ": keep-alive\n\n");
+        assert_eq!(start.elapsed().as_secs(), 25 * signs);
+    }
+}
