@@ -23,7 +23,7 @@ MANY = 200
 #: How long the provider takes for each direct call, in seconds.
 LATENCY = 1.0
 #: What a crowd may take longer through the gate than directly, in seconds. Far above what is measured, which is printed.
-ROOM = 2.0
+ROOM = 0.5
 #: How often that is measured before it counts as too long: the machine may have other things to do.
 TRIES = 3
 
