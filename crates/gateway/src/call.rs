@@ -211,11 +211,18 @@ impl Drop for Call {
     fn drop(&mut self) {
         self.door.rest();
         self.record.total = self.age();
-        // Who left before there was an answer was told nothing of its flight.
-        if let Some(progress) = &self.progress
-            && self.record.attempts == 0
-        {
-            self.record.attempts = progress.attempts.load(Ordering::Relaxed);
+        if let Some(progress) = &self.progress {
+            // Who left before there was an answer was told nothing of its flight.
+            if self.record.attempts == 0 {
+                self.record.attempts = progress.attempts.load(Ordering::Relaxed);
+            }
+            let knows = self.record.output_tokens.is_some();
+            match self.record.fate {
+                Fate::Joined if knows => self.record.pays = progress.unpaid.swap(false, Ordering::AcqRel),
+                Fate::Joined => {}
+                _ if !knows => progress.unpaid.store(true, Ordering::Release),
+                _ => {}
+            }
         }
         if std::thread::panicking() {
             self.refused(&Refusal::Internal);

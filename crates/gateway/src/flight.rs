@@ -142,6 +142,8 @@ pub(crate) struct Progress {
     pub(crate) attempts: AtomicU16,
     /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
     pub(crate) free: AtomicBool,
+    /// Whoever began the flight has left without the tokens that it will have cost: the next one counts them.
+    pub(crate) unpaid: AtomicBool,
 }
 
 /// A flight.

@@ -80,6 +80,9 @@ pub struct CallRecord {
     pub saved: Option<NanoUsd>,
     /// Why the model stopped, in the provider's words.
     pub finish: Option<Cow<'static, str>>,
+    /// The tokens are this call's to count although it rode on another one's flight: whoever began that has left
+    /// without them. Not written.
+    pub pays: bool,
 }
 
 impl CallRecord {
@@ -118,6 +121,7 @@ impl CallRecord {
             cost: None,
             saved: None,
             finish: None,
+            pays: false,
         }
     }
 

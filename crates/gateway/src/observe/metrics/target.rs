@@ -139,7 +139,7 @@ impl ModelHandles {
     fn count(&self, record: &CallRecord, target: &TargetHandles) {
         self.count_call((record.protocol, record.fate, labels::status(record.status)), target);
         // A joined or cached answer names tokens too, but no provider was asked for them again.
-        if matches!(record.fate, Fate::Miss | Fate::Bypass) {
+        if matches!(record.fate, Fate::Miss | Fate::Bypass) || record.pays {
             self.count_tokens(record, target);
         }
     }

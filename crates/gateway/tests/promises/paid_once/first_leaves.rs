@@ -28,6 +28,17 @@ fn assert_left(world: &World) {
     assert_eq!(left[0].fate.as_str(), "miss");
 }
 
+/// The tokens of the one call that was paid are counted once, though the one that began it never heard of them.
+fn assert_counted_once(world: &World) {
+    let page = world.metrics.render().unwrap();
+    let rows = page.lines().filter(|row| row.starts_with("sluicegate_tokens_total{"));
+    let rows: Vec<&str> = rows.filter(|row| row.contains("kind=\"input\"")).collect();
+    let told = world.records.all().iter().find_map(|record| record.input_tokens).expect("somebody was told");
+    assert!(told > 0);
+    assert_eq!(rows.len(), 1, "{page}");
+    assert_eq!(rows[0].rsplit(' ').next(), Some(&*told.to_string()), "{page}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn before_the_answer_begins() {
     for (kind, stream) in KINDS.iter().flat_map(|kind| [(kind, false), (kind, true)]) {
@@ -53,6 +64,7 @@ async fn before_the_answer_begins() {
         assert_eq!(said(&replies[0]), said(&from_provider(kind.plain()).await));
         assert_idle(&world).await;
         assert_left(&world);
+        assert_counted_once(&world);
     }
 }
 
