@@ -171,8 +171,7 @@ async fn whoever_is_let_in_is_answered_until_the_port_is_closed() {
     assert!(calls.join_all().await.iter().all(|(_, reply)| reply.status == 200));
     let statuses = comers.join_all().await.concat();
     assert!(statuses.iter().all(|status| [404, 503].contains(status)), "{statuses:?}");
-    // How many came after the signal is the machine's speed; that some did is the point.
-    assert!(statuses.contains(&503), "{}", statuses.len());
+    assert!(statuses.iter().filter(|status| **status == 503).count() > 16, "{}", statuses.len());
     assert_eq!(gate.process.exit(secs(5)).await, Some(0));
 }
 
