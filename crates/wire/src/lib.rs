@@ -7,6 +7,7 @@
 //! changes them by splicing, [`fingerprint`] says which calls may share an answer, [`provider`] and [`base`] say where
 //! to and with which credentials. An answer's way: [`relay`] passes a stream on in whole events ([`sse`]) and watches
 //! what it says of itself; [`fold`] gives an answer the form that a caller asked for where it came in the other.
+//! Where client and provider speak different protocols, [`translate`] stands between them.
 
 pub mod base;
 pub mod dialect;
@@ -17,4 +18,5 @@ pub mod peek;
 pub mod provider;
 pub mod relay;
 pub mod sse;
+pub mod translate;
 mod watch;

@@ -33,6 +33,7 @@ use crate::fingerprint::Rules;
 use crate::fold::Fold;
 use crate::peek::Peek;
 use crate::sse::Event;
+use crate::translate::Tongue;
 use crate::watch::Watch;
 
 /// All protocols. A new one is a file and a line here.
@@ -117,6 +118,11 @@ pub trait Dialect: Send + Sync + 'static {
 
     /// The stream that a plain answer amounts to; `usage` says whether the caller asked for the usage.
     fn unfold(&self, _body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
+        None
+    }
+
+    /// How it is read and written where the other side speaks another protocol; none where it can't be.
+    fn tongue(&self) -> Option<&'static dyn Tongue> {
         None
     }
 

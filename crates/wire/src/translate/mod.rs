@@ -1,0 +1,177 @@
+//! Translation: a request of one protocol in the words of another, and the answer to it back.
+//!
+//! Each protocol is read into one canonical form ([`canon`]) and written from it; none knows another. What can't be
+//! said is named: where it would change the answer the request is [`Unfit`], else the hint is [`Dropped`].
+//!
+//! Promises: the same request gives the same bytes, and a longer conversation begins with the bytes of the shorter
+//! one. What is written is always valid in its protocol, whatever came in. A stream's translation does not depend
+//! on where its bytes were cut, and ends well only if the provider ended it well.
+//!
+//! Not here: a clock or ids (they are arguments), and sharing: the answer is translated once, before anybody reads it.
+
+pub mod canon;
+mod caps;
+mod names;
+mod tongue;
+
+use bytes::BytesMut;
+
+use self::canon::Item;
+pub use self::names::Names;
+pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer, Written};
+use crate::dialect::Dialect;
+use crate::relay::Out;
+use crate::sse::{Ends, Event};
+
+/// The longest event of a provider's stream that is translated. One call's arguments come in many.
+const LONGEST_EVENT: usize = 16 << 20;
+
+/// Between a client's protocol and a provider's.
+#[derive(Clone, Copy)]
+pub struct Crossing {
+    client: &'static dyn Tongue,
+    provider: &'static dyn Tongue,
+}
+
+/// A request in the provider's words.
+pub struct Put {
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Hints that were left out.
+    pub dropped: Dropped,
+    /// Tools that go by other names.
+    pub names: Names,
+}
+
+/// A whole answer in the client's words.
+pub struct Told {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// What of the provider's answer has no place in the client's protocol.
+    pub lost: Dropped,
+}
+
+impl Crossing {
+    /// From a client of one protocol to a provider of another. None where one of them can't be translated.
+    pub fn between(client: &dyn Dialect, provider: &dyn Dialect) -> Option<Crossing> {
+        Some(Crossing { client: client.tongue()?, provider: provider.tongue()? })
+    }
+
+    /// The path below `/v1` to which the provider's requests go.
+    pub fn op(&self) -> &'static str {
+        self.provider.op()
+    }
+
+    /// How headers begin that mean something to the client's protocol alone.
+    pub fn foreign_headers(&self) -> &'static [&'static str] {
+        self.client.headers()
+    }
+
+    /// A client's request in the provider's words.
+    pub fn request(&self, body: &[u8], to: &Destination<'_>) -> Result<Put, Unfit> {
+        let mut dropped = Dropped::default();
+        let said = self.client.read(body, &mut dropped)?;
+        let (body, names) = self.provider.write(&said, to, &mut dropped)?;
+        Ok(Put { body, dropped, names })
+    }
+
+    /// A provider's whole answer in the client's words. None where a good status bears no answer.
+    pub fn answer(&self, status: u16, body: &[u8], reply: &Reply, request_id: &str) -> Option<Told> {
+        let mut lost = Dropped::default();
+        if !(200..300).contains(&status) {
+            let failure = self.provider.read_failure(status, body);
+            let (status, body) = self.client.write_failure(&failure, request_id);
+            return Some(Told { status, body, lost });
+        }
+        let items = self.provider.read_answer(body)?;
+        for item in &items {
+            if let Item::Lost { name } = item {
+                lost.add(name.to_string());
+            }
+        }
+        // An error inside a 200 is told with the status that it should have had.
+        if let Some(Item::Failed(failure)) = items.iter().find(|item| matches!(item, Item::Failed(_))) {
+            let (status, body) = self.client.write_failure(failure, request_id);
+            return Some(Told { status, body, lost });
+        }
+        Some(Told { status, body: self.client.write_answer(&items, reply), lost })
+    }
+
+    /// A provider's stream in the client's words.
+    pub fn stream(&self, reply: Reply) -> Stream {
+        Stream {
+            reader: self.provider.reader(),
+            writer: self.client.writer(reply),
+            ends: Ends::default(),
+            held: BytesMut::new(),
+            over: false,
+        }
+    }
+}
+
+/// A stream on its way from one protocol to another.
+pub struct Stream {
+    reader: Box<dyn Reader>,
+    writer: Box<dyn Writer>,
+    ends: Ends,
+    /// The beginning of an event that is not finished.
+    held: BytesMut,
+    /// It failed or ended: nothing more is said.
+    over: bool,
+}
+
+/// An event is longer than can be translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the provider's stream is longer than {LONGEST_EVENT} bytes")]
+pub struct TooLong;
+
+impl Stream {
+    /// Takes the next chunk and adds what it amounts to: whole events.
+    pub fn feed(&mut self, chunk: &[u8], out: &mut impl Out) -> Result<(), TooLong> {
+        let mut written = Written::default();
+        let mut rest = chunk;
+        while let Some(end) = self.ends.next(rest) {
+            let (piece, more) = rest.split_at(end.length);
+            rest = more;
+            if self.held.is_empty() {
+                self.event(piece, &mut written);
+            } else {
+                self.held.extend_from_slice(piece);
+                let whole = self.held.split();
+                self.event(&whole, &mut written);
+            }
+        }
+        if !self.over {
+            self.held.extend_from_slice(rest);
+        }
+        written.flush(out);
+        if self.held.len() > LONGEST_EVENT { Err(TooLong) } else { Ok(()) }
+    }
+
+    /// Takes the clean end of the provider's stream.
+    pub fn finish(&mut self, out: &mut impl Out) {
+        let mut written = Written::default();
+        let rest = self.held.split();
+        if !rest.is_empty() {
+            self.event(&rest, &mut written);
+        }
+        let Stream { reader, writer, over, .. } = self;
+        reader.end(&mut |item| say(&mut **writer, over, &item, &mut written));
+        written.flush(out);
+    }
+
+    fn event(&mut self, raw: &[u8], written: &mut Written) {
+        let Stream { reader, writer, over, .. } = self;
+        reader.event(&Event::read(raw), &mut |item| say(&mut **writer, over, &item, written));
+    }
+}
+
+fn say(writer: &mut dyn Writer, over: &mut bool, item: &Item<'_>, written: &mut Written) {
+    if *over {
+        return;
+    }
+    writer.item(item, written);
+    *over = matches!(item, Item::Failed(_) | Item::End);
+}
