@@ -15,6 +15,7 @@ use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, Request, StatusCode, header, response};
 use tokio::time::{Instant, timeout_at};
 
+use crate::crossing::{Back, Passage};
 use crate::flight::Progress;
 use crate::gateway::{Model, Provider};
 use crate::observe::{Outcome, TargetHandles};
@@ -24,6 +25,8 @@ use crate::upstream::exchange::{Answer, Patience, Source, chain};
 
 /// A plain answer up to this size is held until it is whole.
 const HELD: usize = 256 * 1024;
+/// One that has to be translated is held up to this size, and never handed on before.
+const HELD_TO_TRANSLATE: usize = 64 << 20;
 /// A plain answer that pauses for longer is passed on as it comes.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
@@ -32,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) provider: Arc<Provider>,
     pub(crate) model: Arc<Model>,
     pub(crate) request: Request<Upload>,
+    /// The provider speaks another protocol than the client: the request gets its body from here.
+    pub(crate) passage: Option<Box<Passage>>,
     pub(crate) ticket: Ticket,
     pub(crate) patience: Patience,
     pub(crate) progress: Arc<Progress>,
@@ -58,6 +63,8 @@ pub(crate) struct Landed {
     /// What is still coming, if anything is.
     pub(crate) rest: Option<Source>,
     pub(crate) trial: Trial,
+    /// How it is translated, where it has to be.
+    pub(crate) back: Option<Box<Back>>,
 }
 
 /// One attempt at a provider, until its verdict; without one, nobody waited for the answer any more.
@@ -108,7 +115,11 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, request, ticket, patience, progress } = plan;
+    let Plan { provider, model, mut request, passage, ticket, patience, progress } = plan;
+    let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
+        Ok(back) => back.map(Box::new),
+        Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
+    };
     let waits_from = Instant::now();
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
@@ -125,7 +136,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));
-            land(answer, asked, &patience, &provider, trial).await
+            land(answer, asked, &patience, &provider, trial, back).await
         }
         Err(refusal) => {
             trial.failed(&refusal, false);
@@ -169,12 +180,16 @@ async fn land(
     patience: &Patience,
     provider: &Provider,
     trial: Trial,
+    back: Option<Box<Back>>,
 ) -> Result<Landed, Refusal> {
     let Answer { head, mut body, at } = answer;
-    let mut landed = Landed { head, at, asked, pieces: VecDeque::new(), rest: None, trial };
+    let mut landed = Landed { head, at, asked, pieces: VecDeque::new(), rest: None, trial, back };
+    // What is no stream is translated as a whole, errors of any form included.
+    let translates =
+        landed.back.is_some() && !(landed.head.status.is_success() && is_events(&landed.head.headers));
     let outcome = if landed.head.status == StatusCode::UNAUTHORIZED && provider.credential.is_some() {
         Err(Refusal::UpstreamCredentials { provider: provider.config.name.clone() })
-    } else if is_json(&landed.head) {
+    } else if is_json(&landed.head) || translates {
         hold(&mut landed, body, patience).await
     } else if body.is_end() && !is_events(&landed.head.headers) {
         poll_fn(|cx| {
@@ -201,6 +216,7 @@ async fn land(
 async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Result<(), Refusal> {
     let mut size = 0;
     let mut last = landed.at;
+    let translates = landed.back.is_some();
     let paused = poll_fn(|cx| {
         loop {
             match body.poll_chunk(cx) {
@@ -211,7 +227,11 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
                         body.finish(cx);
                         return Poll::Ready(Ok(None));
                     }
-                    if size > HELD {
+                    if translates && size > HELD_TO_TRANSLATE {
+                        let cause = "its answer is too long to be translated".to_owned();
+                        return Poll::Ready(Err(Refusal::Upstream { cause }));
+                    }
+                    if size > HELD && !translates {
                         return Poll::Ready(Ok(Some(None)));
                     }
                     last = Instant::now();
@@ -223,9 +243,10 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
                 Poll::Pending => {
                     // Nothing has come yet: there is nothing to hand on, and the head alone may still turn
                     // into a readable error.
-                    let wait = if size == 0 { patience.stall } else { HELD_PAUSE };
+                    let stalls = size == 0 || translates;
+                    let wait = if stalls { patience.stall } else { HELD_PAUSE };
                     body.set_alarm((last + wait).min(patience.end()));
-                    return body.poll_alarm(cx).map(|()| Ok(Some((size == 0).then_some(Wait::Stall))));
+                    return body.poll_alarm(cx).map(|()| Ok(Some(stalls.then_some(Wait::Stall))));
                 }
             }
         }

@@ -14,9 +14,10 @@ use guard::timing::Timing;
 use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
-use wire::dialect::ENDPOINTS;
+use wire::dialect::{DIALECTS, Dialect, ENDPOINTS};
 use wire::fingerprint::digest;
 use wire::provider::Credential;
+use wire::translate::Crossing;
 
 use crate::call::text_value;
 use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
@@ -330,6 +331,12 @@ impl Provider {
     /// Whether the provider can be asked in this protocol.
     pub(crate) fn speaks(&self, dialect: &str) -> bool {
         dialect == "opaque" || self.config.kind.speaks.contains(&dialect)
+    }
+
+    /// How a client of this protocol is understood there, where it is not spoken.
+    pub(crate) fn crossing(&self, client: &dyn Dialect) -> Option<Crossing> {
+        let spoken = |dialect: &&&dyn Dialect| self.config.kind.speaks.contains(&dialect.name());
+        DIALECTS.iter().filter(spoken).find_map(|dialect| Crossing::between(client, *dialect))
     }
 
     /// Whether the provider answers without a credential: it says so, or it is a machine of our own.

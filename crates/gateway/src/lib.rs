@@ -8,6 +8,7 @@ mod attempt;
 mod call;
 pub mod cli;
 pub mod config;
+mod crossing;
 mod flight;
 pub mod gateway;
 mod headers;

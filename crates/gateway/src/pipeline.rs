@@ -22,6 +22,7 @@ use wire::provider::{ClientCredential, take_credentials};
 use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
 use crate::attempt::Plan;
 use crate::call::Call;
+use crate::crossing::{Passage, leave_behind};
 use crate::flight::{Aboard, Ending, Flight, Form, Head, Progress, Seat, Tape, board};
 use crate::gateway::{Gateway, Snapshot, hash_of};
 use crate::kept::Kept;
@@ -37,6 +38,7 @@ use crate::stage::patience::patience;
 use crate::stage::share::{Asked, Share};
 use crate::stage::wishes::Wishes;
 use crate::stage::{admit, body, models, target, up};
+use crate::upstream::Upload;
 
 /// Bytes of a refused request that are taken in, so that its sender gets to read why.
 const MOST_DISCARDED: usize = 64 << 20;
@@ -230,11 +232,16 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         client: client.as_ref(),
         headers: &head.headers,
         query: query.as_deref(),
+        crossing: target.crossing.as_ref(),
     };
     let share = asked.share(&wishes.cache, ask.sharing());
     call.asks_anew = wishes.cache.anew;
     call.record.fate = if share.is_some() { Fate::Miss } else { Fate::Bypass };
-    let credential = up::credential(&provider, &client)?;
+    // A key that was meant for one vendor is not shown to another.
+    let credential = match &target.crossing {
+        Some(_) => up::credential(&provider, &None)?,
+        None => up::credential(&provider, &client)?,
+    };
     let streams = ask.streams() && dialect.is_generation();
     let patience = patience(call, &provider, &model, &wishes, streams);
     let asks_usage = ask.asks_usage();
@@ -262,13 +269,38 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         priority: wishes.priority.unwrap_or_default(),
         deadline: Some(patience.of_caller.end()),
     };
-    let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
-    let uri = up::uri(&provider, op, query.as_deref())?;
+    let uri = match &target.crossing {
+        Some(crossing) => up::uri(&provider, crossing.op(), None)?,
+        None => {
+            let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
+            up::uri(&provider, op, query.as_deref())?
+        }
+    };
+    let (time, id) = (call.record.time, call.record.id);
+    let crossing = target.crossing.map(|crossing| (crossing, Box::<str>::from(name.unwrap_or_default())));
 
     // On its way up: the client's bytes and headers but for the edits.
     let mut start = Some(|| {
-        let (upload, strip_usage) =
-            ask.edit(dialect, &provider, target.model.as_deref(), config.usage_on_streams);
+        let (upload, strip_usage, passage) = match crossing {
+            Some((crossing, theirs)) => {
+                let passage = Passage {
+                    left: leave_behind(&mut head.headers, &crossing),
+                    crossing,
+                    body: ask.take_body(),
+                    model: theirs,
+                    ask_usage: provider.config.kind.ask_usage,
+                    created: time.as_second().unsigned_abs(),
+                    id: id.to_string(),
+                };
+                // A translated stream tells its usage always; who did not ask for it doesn't get it.
+                (Upload::empty(), streams && dialect.leaves_usage() && !asks_usage, Some(Box::new(passage)))
+            }
+            None => {
+                let (upload, strip) =
+                    ask.edit(dialect, &provider, target.model.as_deref(), config.usage_on_streams);
+                (upload, strip, None)
+            }
+        };
         up::strip(&mut head.headers);
         up::address(&mut head.headers, &provider);
         up::seal(&mut head.headers, &provider, credential.as_ref());
@@ -279,8 +311,15 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         let shared = share.is_some();
         let patience = if shared { patience.of_provider } else { patience.of_caller };
         let progress = Arc::<Progress>::default();
-        let plan =
-            Plan { provider: provider.clone(), model, request, ticket, patience, progress: progress.clone() };
+        let plan = Plan {
+            provider: provider.clone(),
+            model,
+            request,
+            passage,
+            ticket,
+            patience,
+            progress: progress.clone(),
+        };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
         let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, keep };

@@ -4,6 +4,7 @@
 //! A stream of events is written in whole events. Whatever becomes of the pump (an end, an error, a panic, being
 //! dropped), its tape gets an ending.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use http::{StatusCode, header};
 use tokio::time::{Instant, timeout};
 use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
+use wire::translate::Stream as Crossed;
 
 use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events};
 use crate::flight::{Answer, Ending, Head, Piece, Progress, Pump, Tape};
@@ -112,11 +114,27 @@ impl Job {
                 return None;
             }
         };
-        let Landed { head, at, asked, pieces, rest, mut trial } = landed;
+        let Landed { mut head, at, asked, mut pieces, rest, mut trial, back } = landed;
         let events = rest.is_some() && is_events(&head.headers);
         let packed = head.headers.contains_key(header::CONTENT_ENCODING);
+        trial.answered(head.status, false);
+        if let Some(back) = &back {
+            back.head(&mut head);
+            if rest.is_none() {
+                let whole = joined(std::mem::take(&mut pieces));
+                match back.answer(&mut head, &whole) {
+                    Ok(body) => pieces.push_back(body),
+                    Err(refusal) => {
+                        trial.failed(&refusal, true);
+                        fail(&self.unfinished.0, Flown { queue, attempts, outcome: Err(refusal) });
+                        return None;
+                    }
+                }
+            }
+        }
         let come: usize = pieces.iter().map(Bytes::len).sum();
         let length = match &rest {
+            Some(_) if back.is_some() => None,
             None => Some(come as u64),
             Some(rest) => rest.length().map(|left| left + come as u64),
         };
@@ -137,7 +155,10 @@ impl Job {
             return None;
         };
         let body = match events {
-            true => Body::Events(Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage))),
+            true => Body::Events {
+                relay: Box::new(Relay::new(self.manner.dialect, self.manner.marks_usage)),
+                crossing: back.map(|back| Box::new(back.stream())),
+            },
             false => Body::Bytes { ends: None, reads: self.manner.dialect.reads_body() && !packed },
         };
         let mut stream = Box::new(Stream {
@@ -151,7 +172,8 @@ impl Job {
             longest_silence: Duration::ZERO,
         });
         for piece in pieces {
-            stream.body.take(piece, &mut self.writer);
+            // The first pieces of a stream are shorter than any bound.
+            let _taken = stream.body.take(piece, &mut self.writer);
         }
         Some(stream)
     }
@@ -182,7 +204,9 @@ impl Job {
                     let now = Instant::now();
                     stream.longest_silence = stream.longest_silence.max(now.duration_since(stream.last_in));
                     stream.last_in = now;
-                    stream.body.take(piece, &mut self.writer);
+                    if let Err(refusal) = stream.body.take(piece, &mut self.writer) {
+                        return Some(refusal);
+                    }
                     if whole {
                         return None;
                     }
@@ -214,8 +238,13 @@ impl Job {
                 let watch = ends.as_ref().map_or_else(Watch::default, |ends| ends.read(self.manner.dialect));
                 (watch, failure)
             }
-            Body::Events(relay) => {
+            Body::Events { relay, crossing } => {
                 let failure = failure.or_else(|| {
+                    if let Some(crossing) = crossing {
+                        let mut said = Said::default();
+                        crossing.finish(&mut said);
+                        said.pass(relay, &mut self.writer);
+                    }
                     relay.finish(&mut self.writer);
                     self.writer.mark(relay.at_boundary());
                     let watch = relay.watch();
@@ -288,7 +317,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if self.tape.ending().is_none() {
             let watch = match &self.body {
-                Body::Events(relay) => relay.watch().clone(),
+                Body::Events { relay, .. } => relay.watch().clone(),
                 Body::Bytes { .. } => Watch::default(),
             };
             finish(&self.tape, watch, Some(Refusal::Internal), None);
@@ -297,20 +326,27 @@ impl Drop for Stream {
 }
 
 enum Body {
-    Events(Box<Relay>),
-    /// A plain answer that is too long to be held, or something opaque.
-    Bytes {
-        ends: Option<LongBody>,
-        reads: bool,
+    Events {
+        relay: Box<Relay>,
+        /// The provider's stream is translated before it is looked at.
+        crossing: Option<Box<Crossed>>,
     },
+    /// A plain answer that is too long to be held, or something opaque.
+    Bytes { ends: Option<LongBody>, reads: bool },
 }
 
 impl Body {
-    fn take(&mut self, piece: Bytes, writer: &mut Writer) {
+    fn take(&mut self, piece: Bytes, writer: &mut Writer) -> Result<(), Refusal> {
         match self {
-            Body::Events(relay) => {
+            Body::Events { relay, crossing: None } => {
                 relay.feed(piece, writer);
                 writer.mark(relay.at_boundary());
+            }
+            Body::Events { relay, crossing: Some(crossing) } => {
+                let mut said = Said::default();
+                let fits = crossing.feed(&piece, &mut said);
+                said.pass(relay, writer);
+                fits.map_err(|long| Refusal::Upstream { cause: long.to_string() })?;
             }
             Body::Bytes { ends, reads } => {
                 if *reads {
@@ -323,6 +359,30 @@ impl Body {
                 writer.mark(false);
             }
         }
+        Ok(())
+    }
+}
+
+/// What a translated stream says, on its way to where it is looked at.
+#[derive(Default)]
+struct Said(VecDeque<Bytes>);
+
+impl Said {
+    fn pass(self, relay: &mut Relay, writer: &mut Writer) {
+        for bytes in self.0 {
+            relay.feed(bytes, writer);
+            writer.mark(relay.at_boundary());
+        }
+    }
+}
+
+impl Out for Said {
+    fn answer(&mut self, bytes: Bytes) {
+        self.0.push_back(bytes);
+    }
+
+    fn usage(&mut self, bytes: Bytes) {
+        self.0.push_back(bytes);
     }
 }
 
@@ -385,7 +445,7 @@ impl Out for Writer {
 }
 
 /// A body in one piece, copied only if it came in several.
-fn joined(mut pieces: std::collections::VecDeque<Bytes>) -> Bytes {
+fn joined(mut pieces: VecDeque<Bytes>) -> Bytes {
     if pieces.len() <= 1 {
         return pieces.pop_front().unwrap_or_default();
     }

@@ -42,6 +42,8 @@ pub enum Refusal {
     Malformed { message: String, param: Option<String> },
     /// The provider that the model leads to speaks another protocol.
     NotSpoken { protocol: &'static str, provider: String },
+    /// The provider speaks another protocol, in which this can't be said.
+    Untranslatable { field: String, message: String },
     /// Neither the gate nor the caller has a credential for this provider.
     NoCredentials { provider: String },
     /// A web page, or a name that this gate does not answer to, called an open gate.
@@ -159,6 +161,9 @@ impl Refusal {
             NotSpoken { .. } => {
                 why(row(StatusCode::BAD_REQUEST, "invalid_request", Client), "protocol_not_spoken")
             }
+            Untranslatable { .. } => {
+                why(row(StatusCode::BAD_REQUEST, "invalid_request", Client), "not_translatable")
+            }
             NoCredentials { .. } => row(StatusCode::UNAUTHORIZED, "no_credentials", Client),
             Foreign { .. } => row(StatusCode::FORBIDDEN, "origin_not_allowed", Client),
             ModelUnknown { .. } => row(StatusCode::NOT_FOUND, "model_not_found", Client),
@@ -219,8 +224,11 @@ impl Refusal {
             Malformed { message, .. } => message.clone(),
             NotSpoken { protocol, provider } => format!(
                 "the provider '{provider}' does not speak the {protocol} protocol, and this version does not \
-                 translate; ask for a model of a provider that does"
+                 translate it; ask for a model of a provider that does"
             ),
+            Untranslatable { field, message } => {
+                format!("{field}: {message}; the provider of this model speaks another protocol")
+            }
             NoCredentials { provider } => format!(
                 "no credentials for the provider '{provider}': send its API key, or give the gate one \
                  ([providers.{provider}] api_key, or the provider's own environment variable)"
@@ -280,6 +288,7 @@ impl Refusal {
     fn param(&self) -> Option<&str> {
         match self {
             Refusal::Malformed { param, .. } => param.as_deref(),
+            Refusal::Untranslatable { field, .. } => Some(field),
             _ => None,
         }
     }

@@ -50,6 +50,7 @@ fn fingerprint() {
     headers.insert("openai-organization", http::HeaderValue::from_static("org-1"));
     let parts = Parts {
         dialect: CHAT.name(),
+        crossing: None,
         model: "gpt-5",
         account: b"openai/1",
         scope: b"team/1",

@@ -64,6 +64,8 @@ pub struct Meaning {
 pub struct Parts<'a> {
     /// The dialect's name.
     pub dialect: &'a str,
+    /// How the answer is translated, if it is.
+    pub crossing: Option<[&'static str; 2]>,
     /// The model's name as the provider gets it.
     pub model: &'a str,
     /// The provider and its account.
@@ -89,6 +91,7 @@ impl Fingerprint {
         let mut framed = Framed(SmallVec::new());
         framed.0.push(VERSION);
         framed.part(parts.dialect.as_bytes());
+        framed.parts(parts.crossing.iter().flatten().map(|part| part.as_bytes()));
         framed.part(parts.model.as_bytes());
         framed.part(parts.account);
         framed.part(parts.scope);

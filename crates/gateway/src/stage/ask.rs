@@ -89,6 +89,14 @@ impl Ask {
         }
     }
 
+    /// The bytes as they came, to be translated. What is left is an empty request.
+    pub(crate) fn take_body(&mut self) -> Bytes {
+        match std::mem::replace(self, Ask::Opaque { body: None, limit: 0 }) {
+            Ask::Json { body, .. } => body,
+            Ask::Opaque { .. } => Bytes::new(),
+        }
+    }
+
     /// The bytes that go up, and whether the usage that comes down must be taken out again. What is left is an
     /// empty request.
     pub(crate) fn edit(

@@ -174,6 +174,7 @@ async fn fetch(
         provider: provider.clone(),
         model: provider.standing.model("models"),
         request,
+        passage: None,
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,
     };

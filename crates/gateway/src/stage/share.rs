@@ -9,6 +9,7 @@ use wire::dialect::Dialect;
 use wire::fingerprint::{Fingerprint, Parts, Scratch, Sharing};
 use wire::peek::{Malformed, Peek};
 use wire::provider::ClientCredential;
+use wire::translate::Crossing;
 
 use super::wishes::CacheWish;
 use crate::gateway::{Provider, Snapshot};
@@ -62,6 +63,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) client: Option<&'a ClientCredential>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Option<&'a str>,
+    /// The answer is translated.
+    pub(crate) crossing: Option<&'a Crossing>,
 }
 
 impl Asked<'_> {
@@ -83,6 +86,7 @@ impl Asked<'_> {
         let scope = own.as_ref().map_or(&[][..], |digest| digest);
         let parts = Parts {
             dialect: self.dialect.name(),
+            crossing: self.crossing.map(Crossing::key),
             model: self.model,
             account: &self.provider.account,
             scope,

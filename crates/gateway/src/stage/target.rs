@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wire::dialect::{Dialect, Shape};
+use wire::translate::Crossing;
 
 use crate::gateway::{Provider, Snapshot};
 use crate::refusal::Refusal;
@@ -13,11 +14,13 @@ pub(crate) struct Target {
     pub(crate) model: Option<Box<str>>,
     /// The path there, where it names a model by a name of ours.
     pub(crate) op: Option<String>,
+    /// The provider speaks another protocol than the caller.
+    pub(crate) crossing: Option<Crossing>,
 }
 
 impl Target {
     fn of(provider: &Arc<Provider>, model: Option<&str>) -> Target {
-        Target { provider: provider.clone(), model: model.map(Box::from), op: None }
+        Target { provider: provider.clone(), model: model.map(Box::from), op: None, crossing: None }
     }
 }
 
@@ -41,11 +44,13 @@ pub(crate) fn choose(
     if dialect.name() == "models" {
         target.op = target.model.as_ref().map(|model| format!("/models/{model}"));
     }
-    if target.provider.speaks(dialect.name()) {
-        Ok(target)
-    } else {
-        Err(Refusal::NotSpoken { protocol: dialect.name(), provider: target.provider.config.name.clone() })
+    if !target.provider.speaks(dialect.name()) {
+        target.crossing = Some(target.provider.crossing(dialect).ok_or_else(|| Refusal::NotSpoken {
+            protocol: dialect.name(),
+            provider: target.provider.config.name.clone(),
+        })?);
     }
+    Ok(target)
 }
 
 fn by_model(snapshot: &Snapshot, model: &str) -> Option<Target> {
@@ -75,11 +80,12 @@ pub(crate) fn default_for<'a>(
         provider.speaks(dialect.name())
             && (dialect.name() != "opaque" || provider.config.kind.shape == dialect.shape())
     };
-    let mut fitting = snapshot.providers.iter().filter(fits);
-    fitting
-        .clone()
-        .find(|provider| provider.config.default)
-        .or_else(|| fitting.next())
+    let default = |fits: &dyn Fn(&&'a Arc<Provider>) -> bool| {
+        let mut fitting = snapshot.providers.iter().filter(fits);
+        fitting.clone().find(|provider| provider.config.default).or_else(|| fitting.next())
+    };
+    default(&fits)
+        .or_else(|| default(&|provider| provider.crossing(dialect).is_some()))
         .ok_or(Refusal::ModelUnknown { protocol: dialect.name() })
 }
 

@@ -218,7 +218,7 @@ fn what_generates_or_embeds_is_shared_and_nothing_else() {
 }
 
 fn parts<'a>(headers: &'a HeaderMap) -> Parts<'a> {
-    Parts { dialect: "chat", model: "m", account: b"a", scope: b"s", headers, query: None }
+    Parts { dialect: "chat", crossing: None, model: "m", account: b"a", scope: b"s", headers, query: None }
 }
 
 #[test]
@@ -230,6 +230,8 @@ fn every_part_counts_and_none_poses_as_another() {
         Fingerprint::of(&plain, &body),
         Fingerprint::of(&plain, &meaning(&CHAT, r#"{"x":1}"#)),
         Fingerprint::of(&Parts { dialect: "completions", ..plain }, &body),
+        Fingerprint::of(&Parts { crossing: Some(["/messages", "1"]), ..plain }, &body),
+        Fingerprint::of(&Parts { crossing: Some(["/messages", "2"]), ..plain }, &body),
         Fingerprint::of(&Parts { model: "n", ..plain }, &body),
         Fingerprint::of(&Parts { model: "ma", account: b"", ..plain }, &body),
         Fingerprint::of(&Parts { account: b"as", scope: b"", ..plain }, &body),

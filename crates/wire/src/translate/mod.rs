@@ -23,6 +23,9 @@ use crate::dialect::Dialect;
 use crate::relay::Out;
 use crate::sse::{Ends, Event};
 
+/// Grows when the same answer is told in other words than before.
+const VERSION: &str = "1";
+
 /// The longest event of a provider's stream that is translated. One call's arguments come in many.
 const LONGEST_EVENT: usize = 16 << 20;
 
@@ -57,6 +60,11 @@ impl Crossing {
     /// From a client of one protocol to a provider of another. None where one of them can't be translated.
     pub fn between(client: &dyn Dialect, provider: &dyn Dialect) -> Option<Crossing> {
         Some(Crossing { client: client.tongue()?, provider: provider.tongue()? })
+    }
+
+    /// Tells the answers of this translation from others, for who keeps them.
+    pub fn key(&self) -> [&'static str; 2] {
+        [self.provider.op(), VERSION]
     }
 
     /// The path below `/v1` to which the provider's requests go.
