@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fate::{Fate, Fates, metric};
 use crate::load::{Sender, arrived, chat, connect, driving, fetch, send};
-use crate::process::{Process, Proxy};
+use crate::process::{Process, Proxy, Speaks};
 use crate::report::{Of, Row};
 use crate::scenarios::Bench;
 use crate::shapes::{DELAY_HEADER, Prompts, SERIAL_HEADER, SERIALS_PATH, StreamShape};
@@ -41,7 +41,7 @@ impl Bench {
             return Ok(vec![Row::info("fates", "a relay keeps no books", &[], &[])]);
         }
         let variables = [("SLUICEGATE_LOG__FORMAT", "json")];
-        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, &variables).await?;
+        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, Speaks::Chat, &variables).await?;
         let _of_others = fetch(self.upstream.addr, SERIALS_PATH).await?;
         let before = arrived(self.upstream.addr).await?;
         let told = timeout(LIMIT, random_calls(gate.addr, self.sizes.random_calls))

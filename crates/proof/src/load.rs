@@ -15,13 +15,16 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use memchr::memmem;
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::fate::{Fate, Fates};
-use crate::shapes::{CHAT_PATH, COUNT_PATH, DELAY_HEADER, Prompts, STREAM_HEADER, StreamShape, answer};
+use crate::shapes::{
+    CHAT_PATH, COUNT_PATH, DELAY_HEADER, Prompts, SENTENCE, STREAM_HEADER, StreamShape, answer,
+};
 
 /// No round of a healthy target comes near this.
 const ROUND_LIMIT: Duration = Duration::from_secs(120);
@@ -75,23 +78,27 @@ pub async fn send(sender: &mut Sender, request: Request<Full<Bytes>>) -> Result<
     bail!("{status}: {}", String::from_utf8_lossy(start))
 }
 
-async fn whole_call(sender: &mut Sender, request: Request<Full<Bytes>>) -> Result<Fate> {
+/// One call to the end of its answer. A translated one may be of another length, if it says the same.
+async fn whole_call(sender: &mut Sender, request: Request<Full<Bytes>>, translated: bool) -> Result<Fate> {
     let response = send(sender, request).await?;
     let fate = Fate::of(response.headers());
     let mut body = response.into_body();
-    let mut length = 0;
+    let (mut length, mut whole) = (0, false);
     while let Some(frame) = body.frame().await {
-        length += frame?.data_ref().map_or(0, Bytes::len);
+        let Ok(data) = frame?.into_data() else { continue };
+        length += data.len();
+        whole |= translated && memmem::find(&data, SENTENCE.as_bytes()).is_some();
     }
     let expected = answer().len();
-    ensure!(length == expected, "an answer of {length} bytes instead of {expected}");
+    ensure!(whole || length == expected, "an answer of {length} bytes instead of {expected}");
     Ok(fate)
 }
 
 /// One call on a connection of its own.
 pub async fn one_call(addr: SocketAddr, prompts: &Prompts) -> Result<Fate> {
     let (mut sender, connection) = connect(addr).await?;
-    driving(connection, async { whole_call(&mut sender, chat(addr, prompts.next(), None)?).await }).await
+    driving(connection, async { whole_call(&mut sender, chat(addr, prompts.next(), None)?, false).await })
+        .await
 }
 
 /// How many chat calls have arrived at the upstream.
@@ -159,6 +166,8 @@ pub struct Load {
     pub delay: Option<Duration>,
     /// The calls ask for no sharing and for no keeping.
     pub no_store: bool,
+    /// A gate translates them.
+    pub translated: bool,
 }
 
 pub struct Round {
@@ -250,7 +259,7 @@ async fn worker(
             };
             let request = load.request(addr, shared.first + number as u64)?;
             let sent = Instant::now();
-            let fate = whole_call(&mut sender, request).await?;
+            let fate = whole_call(&mut sender, request, load.translated).await?;
             took.push(sent.elapsed());
             fates.count(fate);
         }

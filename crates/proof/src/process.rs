@@ -22,6 +22,14 @@ pub enum Proxy {
     Gate(PathBuf),
 }
 
+/// The protocol of the provider that a gate has. The upstream speaks both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speaks {
+    Chat,
+    /// The gate has to translate.
+    Messages,
+}
+
 pub struct Process {
     child: Child,
     /// Where it takes calls.
@@ -42,11 +50,16 @@ impl Process {
 
     /// Starts a proxy before `upstream`, a gate as its users start it, and waits until it accepts connections.
     pub async fn proxy(kind: &Proxy, upstream: SocketAddr) -> Result<Self> {
-        Self::proxy_with(kind, upstream, &[]).await
+        Self::proxy_with(kind, upstream, Speaks::Chat, &[]).await
     }
 
-    /// The same with variables for a gate; a relay has nothing to set.
-    pub async fn proxy_with(kind: &Proxy, upstream: SocketAddr, variables: &[(&str, &str)]) -> Result<Self> {
+    /// The same with variables and a provider for a gate; a relay has nothing to set.
+    pub async fn proxy_with(
+        kind: &Proxy,
+        upstream: SocketAddr,
+        speaks: Speaks,
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
         let addr = free_addr()?;
         match kind {
             Proxy::Relay => {
@@ -55,7 +68,7 @@ impl Process {
             }
             Proxy::Gate(path) => {
                 let admin = free_addr()?;
-                let mut command = gate(path, addr, admin, upstream);
+                let mut command = gate(path, addr, admin, upstream, speaks);
                 Self::start(command.envs(variables.iter().copied()), addr, Some(admin)).await
             }
         }
@@ -114,16 +127,20 @@ impl Drop for Process {
 }
 
 /// The gate as its users start it: logging at its default level, metrics on, no configuration file.
-fn gate(path: &Path, addr: SocketAddr, admin: SocketAddr, upstream: SocketAddr) -> Command {
+fn gate(path: &Path, addr: SocketAddr, admin: SocketAddr, upstream: SocketAddr, speaks: Speaks) -> Command {
     let mut command = Command::new(path);
     command.args(["serve", "--listen", &addr.to_string(), "--admin-listen", &admin.to_string()]);
-    command.args(["--provider", &format!("openai=http://{upstream}/v1"), "--data-dir", "data"]);
+    let provider = match speaks {
+        Speaks::Chat => format!("openai=http://{upstream}/v1"),
+        Speaks::Messages => format!("anthropic=http://{upstream}"),
+    };
+    command.args(["--provider", &provider, "--data-dir", "data"]);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SLUICEGATE_") {
             command.env_remove(name);
         }
     }
-    command.env("OPENAI_API_KEY", "sk-proof").env_remove("RUST_LOG");
+    command.env("OPENAI_API_KEY", "sk-proof").env("ANTHROPIC_API_KEY", "sk-proof").env_remove("RUST_LOG");
     command
 }
 

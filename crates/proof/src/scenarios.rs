@@ -2,6 +2,7 @@
 //! again, so that whatever else the machine does meets both.
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fate::{Fate, Fates};
 use crate::load::{Load, Round, Which, arrived, one_call};
-use crate::process::{Process, Proxy};
+use crate::process::{Process, Proxy, Speaks};
 use crate::procfs::{Cpu, Memory};
 use crate::report::{Of, Row};
 use crate::shapes::{Prompts, StreamShape};
@@ -21,7 +22,7 @@ use crate::streams::Streams;
 const SETTLE: Duration = Duration::from_millis(150);
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
-pub const SCENARIOS: [&str; 14] = [
+pub const SCENARIOS: [&str; 16] = [
     "cpu-small",
     "cpu-large",
     "cpu-small-alone",
@@ -29,6 +30,8 @@ pub const SCENARIOS: [&str; 14] = [
     "cpu-joined",
     "cpu-hit",
     "cpu-chunk",
+    "cpu-translated",
+    "cpu-translated-chunk",
     "cpu-1000rps",
     "latency-1",
     "saturation",
@@ -128,6 +131,8 @@ impl Bench {
             "cpu-joined" => self.cpu_joined().await,
             "cpu-hit" => self.cpu_hit().await,
             "cpu-chunk" => self.cpu_chunk().await,
+            "cpu-translated" => self.cpu_translated().await,
+            "cpu-translated-chunk" => self.cpu_translated_chunk().await,
             "cpu-1000rps" => self.cpu_paced().await,
             "latency-1" => self.latency().await,
             "saturation" => self.saturation().await,
@@ -167,10 +172,27 @@ impl Bench {
 
     /// A gate of its own, with what finds out whether calls are equal switched off.
     async fn cpu_alone(&self, scenario: &'static str, load: &Load, limit: f64) -> Result<Vec<Row>> {
-        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, &ALONE).await?;
+        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, Speaks::Chat, &ALONE).await?;
         self.round(&gate, &closed(Prompts::small(), 64, 2_000)).await?;
         let bypasses = Mostly(Fate::Bypass, 100);
         Ok(vec![self.cpu_of_calls(scenario, &gate, load, bypasses, limit).await?])
+    }
+
+    /// A gate of its own, whose provider speaks the other protocol. The relay passes on what needs no translation.
+    async fn translating(&self) -> Result<Process> {
+        Process::proxy_with(&self.gate_kind, self.upstream.addr, Speaks::Messages, &[]).await
+    }
+
+    async fn cpu_translated(&self) -> Result<Vec<Row>> {
+        let gate = self.translating().await?;
+        let load = Load { translated: true, ..closed(Prompts::small(), 64, self.sizes.small_calls) };
+        self.round(&gate, &Load { calls: 2_000, ..load.clone() }).await?;
+        Ok(vec![self.cpu_of_calls("cpu-translated", &gate, &load, MISSES, 3.0).await?])
+    }
+
+    async fn cpu_translated_chunk(&self) -> Result<Vec<Row>> {
+        let gate = self.translating().await?;
+        Ok(vec![self.cpu_of_chunks("cpu-translated-chunk", &gate, Streams::start_translated, 2.5).await?])
     }
 
     async fn cpu_paced(&self) -> Result<Vec<Row>> {
@@ -216,28 +238,33 @@ impl Bench {
 
     /// Counted in a window in which all streams are open, so that opening them does not count.
     async fn cpu_chunk(&self) -> Result<Vec<Row>> {
+        Ok(vec![self.cpu_of_chunks("cpu-chunk", &self.gate, Streams::start, 1.25).await?])
+    }
+
+    async fn cpu_of_chunks(
+        &self,
+        scenario: &'static str,
+        gate: &Process,
+        open: impl Fn(SocketAddr, usize, StreamShape, Duration) -> Streams,
+        limit: f64,
+    ) -> Result<Row> {
         let shape = StreamShape { chunks: self.sizes.chunks, every: Duration::from_millis(40), size: 220 };
         let whole = shape.every * shape.chunks;
         let [relay, gate] = self
-            .alternate(self.sizes.rounds, [&self.relay, &self.gate], async |process| {
+            .alternate(self.sizes.rounds, [&self.relay, gate], async |process| {
                 let start = Instant::now();
-                let mut streams = Streams::start(process.addr, 500, shape, shape.every * 10);
+                let mut streams = open(process.addr, 500, shape, shape.every * 10);
                 streams.all_open(OPEN_LIMIT).await?;
-                let (bytes, before) = (streams.bytes(), Cpu::of(process.pid())?);
+                let (chunks, before) = (streams.chunks(shape), Cpu::of(process.pid())?);
                 let window = whole.saturating_sub(start.elapsed() + shape.every * 2);
                 ensure!(window > whole / 3, "the streams opened too slowly");
                 sleep(window).await;
-                let (bytes, after) = (streams.bytes() - bytes, Cpu::of(process.pid())?);
+                let (chunks, after) = (streams.chunks(shape) - chunks, Cpu::of(process.pid())?);
                 streams.all_ended(OPEN_LIMIT).await?;
-                Ok(micros(after.since(before)) / (bytes as f64 / shape.size as f64))
+                Ok(micros(after.since(before)) / chunks)
             })
             .await?;
-        Ok(vec![Row::info("cpu-chunk", "CPU µs per chunk", &relay, &gate).claim(
-            Of::Ratio,
-            &relay,
-            &gate,
-            1.25,
-        )])
+        Ok(Row::info(scenario, "CPU µs per chunk", &relay, &gate).claim(Of::Ratio, &relay, &gate, limit))
     }
 
     async fn latency(&self) -> Result<Vec<Row>> {
@@ -389,6 +416,7 @@ pub(crate) fn closed(prompts: Prompts, connections: usize, calls: usize) -> Load
         interval: None,
         delay: None,
         no_store: false,
+        translated: false,
     }
 }
 

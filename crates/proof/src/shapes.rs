@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use bytes::{BufMut, Bytes, BytesMut};
 
 pub const CHAT_PATH: &str = "/v1/chat/completions";
+/// Where the upstream speaks Anthropic's protocol instead of OpenAI's.
+pub const MESSAGES_PATH: &str = "/v1/messages";
 /// Asks the upstream, which counts chat calls, for its count.
 pub const COUNT_PATH: &str = "/count";
 /// Carries a [`StreamShape`] to the upstream.
@@ -32,6 +34,24 @@ const ANSWER: &str = concat!(
 pub fn answer() -> Bytes {
     Bytes::from_static(ANSWER.as_bytes())
 }
+
+/// The same text in Anthropic's words, and about as long.
+const MESSAGE: &str = concat!(
+    r#"{"id":"msg_proof00000000000000000000000000","type":"message","role":"assistant","#,
+    r#""model":"claude-haiku-4-5-20251001","content":[{"type":"text","text":""#,
+    r#"The water is held back by the gate and let through as fast as the channel below can carry it."#,
+    r#""}],"stop_reason":"end_turn","stop_sequence":null,"stop_details":null,"container":null,"usage":{"#,
+    r#""input_tokens":84,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"#,
+    r#""cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"#,
+    r#""output_tokens":21,"output_tokens_details":{"thinking_tokens":0},"service_tier":"standard"}}"#
+);
+
+pub fn message() -> Bytes {
+    Bytes::from_static(MESSAGE.as_bytes())
+}
+
+/// By which a translated answer is known to be whole.
+pub const SENTENCE: &str = "as fast as the channel below can carry it.";
 
 /// Bodies that differ in one number, spliced in without building the rest anew. Nothing on the way
 /// can answer two of them with one upstream call, unless their numbers are the same.
@@ -136,6 +156,50 @@ impl StreamShape {
         Bytes::from([FINISH, usage, "data: [DONE]\n\n"].concat())
     }
 
+    /// What begins a stream in Anthropic's words.
+    pub fn message_start() -> Bytes {
+        Bytes::from_static(
+            concat!(
+                "event: message_start\n",
+                r#"data: {"type":"message_start","message":{"id":"msg_proof","type":"message","role":"assistant","#,
+                r#""model":"claude-haiku-4-5","content":[],"stop_reason":null,"stop_sequence":null,"#,
+                r#""usage":{"input_tokens":84,"output_tokens":1}}}"#,
+                "\n\nevent: content_block_start\n",
+                r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+                "\n\n"
+            )
+            .as_bytes(),
+        )
+    }
+
+    /// One event of a stream in Anthropic's words, padded to `size`.
+    pub fn message_chunk(&self) -> Bytes {
+        const HEAD: &str = concat!(
+            "event: content_block_delta\n",
+            r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""#
+        );
+        const TAIL: &str = "\"}}\n\n";
+        let text = "t".repeat(self.size.saturating_sub(HEAD.len() + TAIL.len()));
+        Bytes::from([HEAD, &text, TAIL].concat())
+    }
+
+    /// What ends a stream in Anthropic's words.
+    pub fn message_closing() -> Bytes {
+        Bytes::from_static(
+            concat!(
+                "event: content_block_stop\n",
+                r#"data: {"type":"content_block_stop","index":0}"#,
+                "\n\nevent: message_delta\n",
+                r#"data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"#,
+                r#""usage":{"output_tokens":200}}"#,
+                "\n\nevent: message_stop\n",
+                r#"data: {"type":"message_stop"}"#,
+                "\n\n"
+            )
+            .as_bytes(),
+        )
+    }
+
     /// Bytes that a caller who asked for no usage receives.
     pub fn total(&self) -> u64 {
         u64::from(self.chunks) * self.chunk().len() as u64 + Self::closing(false).len() as u64
@@ -164,6 +228,24 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&answer()).unwrap();
         assert_eq!(value["usage"]["total_tokens"], 105);
         assert!(answer().len().abs_diff(600) < 60, "{}", answer().len());
+    }
+
+    #[test]
+    fn both_protocols_say_the_same_in_about_as_many_bytes() {
+        let value: serde_json::Value = serde_json::from_slice(&message()).unwrap();
+        assert_eq!(value["usage"]["output_tokens"], 21);
+        assert!(message().len().abs_diff(answer().len()) < 60, "{}", message().len());
+        for text in [answer(), message()] {
+            assert!(String::from_utf8_lossy(&text).contains(SENTENCE));
+        }
+        let shape = StreamShape { chunks: 3, every: Duration::ZERO, size: 220 };
+        assert_eq!(shape.message_chunk().len(), 220);
+        let events =
+            [StreamShape::message_start(), shape.message_chunk(), StreamShape::message_closing()].concat();
+        let lines = String::from_utf8(events).unwrap();
+        for data in lines.lines().filter_map(|line| line.strip_prefix("data: ")) {
+            serde_json::from_str::<serde_json::Value>(data).unwrap();
+        }
     }
 
     #[test]

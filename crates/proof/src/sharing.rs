@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::fate::{Fate, metric};
 use crate::load::{Load, Which, kept};
-use crate::process::{Process, Proxy};
+use crate::process::{Process, Proxy, Speaks};
 use crate::procfs::Memory;
 use crate::report::{Of, Row};
 use crate::scenarios::{Bench, Mostly, closed};
@@ -54,7 +54,7 @@ impl Bench {
     async fn cache_of(&self, most: usize) -> Result<Vec<Row>> {
         let bytes = format!("{most}MiB");
         let variables = [("SLUICEGATE_CACHE__MAX_BYTES", &*bytes)];
-        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, &variables).await?;
+        let gate = Process::proxy_with(&self.gate_kind, self.upstream.addr, Speaks::Chat, &variables).await?;
         // Warm in all but the cache: connections, buffers, the allocator's own.
         let warming = Load { no_store: true, ..closed(Prompts::small(), 64, 2_000) };
         self.round(&gate, &warming).await?;

@@ -1,4 +1,4 @@
-//! `upstream LISTEN`: a provider that costs next to nothing. It answers each chat call at once with one
+//! `upstream LISTEN`: a provider that costs next to nothing. It answers each call of either protocol at once with one
 //! fixed answer, or with the stream that the call's `x-proof-stream` header describes, and counts them. The
 //! header `x-proof-delay` makes it wait first; `x-proof-serial` is remembered until somebody asks.
 #![expect(clippy::disallowed_methods, reason = "one task per connection, and nothing waits for its end")]
@@ -19,7 +19,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use proof::shapes::{
-    COUNT_PATH, DELAY_HEADER, SERIAL_HEADER, SERIALS_PATH, STREAM_HEADER, StreamShape, answer,
+    COUNT_PATH, DELAY_HEADER, MESSAGES_PATH, SERIAL_HEADER, SERIALS_PATH, STREAM_HEADER, StreamShape, answer,
+    message,
 };
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
@@ -59,16 +60,30 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Reply>> {
     }
     let delay = header(DELAY_HEADER)?.map(str::parse).transpose()?.map(Duration::from_millis);
     let shape = request.headers().get(STREAM_HEADER).cloned();
+    let messages = request.uri().path() == MESSAGES_PATH;
     let Some(shape) = shape else {
         drain(request.into_body()).await?;
         wait(delay).await;
-        return Ok(reply("application/json", Reply::Whole(Some(answer()))));
+        return Ok(reply(
+            "application/json",
+            Reply::Whole(Some(if messages { message() } else { answer() })),
+        ));
     };
     let shape = StreamShape::parse(shape.to_str()?)?;
     let body = request.into_body().collect().await?.to_bytes();
     let with_usage = body.windows(b"include_usage".len()).any(|window| window == b"include_usage");
     wait(delay).await;
-    Ok(reply("text/event-stream", Reply::Stream(Box::pin(Ticker::new(shape, with_usage)))))
+    let ticker = if messages {
+        Ticker::new(
+            shape,
+            Some(StreamShape::message_start()),
+            shape.message_chunk(),
+            StreamShape::message_closing(),
+        )
+    } else {
+        Ticker::new(shape, None, shape.chunk(), StreamShape::closing(with_usage))
+    };
+    Ok(reply("text/event-stream", Reply::Stream(Box::pin(ticker))))
 }
 
 fn told(text: String) -> Response<Reply> {
@@ -131,6 +146,7 @@ impl Body for Reply {
 /// Chunks by the clock: each is due a fixed time after the one before was, however late that one went.
 struct Ticker {
     shape: StreamShape,
+    opening: Option<Bytes>,
     chunk: Bytes,
     sent: u32,
     closing: Option<Bytes>,
@@ -138,12 +154,14 @@ struct Ticker {
 }
 
 impl Ticker {
-    fn new(shape: StreamShape, with_usage: bool) -> Self {
-        let closing = Some(StreamShape::closing(with_usage));
-        Self { shape, chunk: shape.chunk(), sent: 0, closing, due: Box::pin(sleep(Duration::ZERO)) }
+    fn new(shape: StreamShape, opening: Option<Bytes>, chunk: Bytes, closing: Bytes) -> Self {
+        Self { shape, opening, chunk, sent: 0, closing: Some(closing), due: Box::pin(sleep(Duration::ZERO)) }
     }
 
     fn poll_next(&mut self, cx: &mut Context) -> Poll<Option<Bytes>> {
+        if let Some(opening) = self.opening.take() {
+            return Poll::Ready(Some(opening));
+        }
         if self.sent == self.shape.chunks {
             return Poll::Ready(self.closing.take());
         }
