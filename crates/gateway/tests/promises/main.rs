@@ -4,6 +4,7 @@ mod bad_input;
 mod deadlines;
 mod distinct;
 mod drain;
+mod either_tongue;
 mod faults;
 mod h2;
 mod hangup;
