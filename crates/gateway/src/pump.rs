@@ -117,7 +117,6 @@ impl Job {
         let Landed { mut head, at, asked, mut pieces, rest, mut trial, back } = landed;
         let events = rest.is_some() && is_events(&head.headers);
         let packed = head.headers.contains_key(header::CONTENT_ENCODING);
-        trial.answered(head.status, false);
         if let Some(back) = &back {
             back.head(&mut head);
             if rest.is_none() {
