@@ -50,6 +50,7 @@ fn fingerprint(sharing: Sharing, dialect: &dyn Dialect) -> Option<Fingerprint> {
     let headers = HeaderMap::new();
     let parts = Parts {
         dialect: dialect.name(),
+        crossing: None,
         model: "m",
         account: b"a",
         scope: b"s",
