@@ -60,9 +60,7 @@ impl Passage {
     pub(crate) fn embark(self, request: &mut Request<Upload>) -> Result<Back, Refusal> {
         let Passage { crossing, body, model, ask_usage, created, id, left } = self;
         let to = Destination { model: &model, ask_usage, default_limit: DEFAULT_LIMIT };
-        let put = crossing
-            .request(&body, &to)
-            .map_err(|unfit| Refusal::Untranslatable { field: unfit.field, message: unfit.message })?;
+        let put = crossing.request(&body, &to)?;
         let body = Bytes::from(put.body);
         *request.body_mut() = Upload::Slices(Box::new(Edits::default().apply(&body)));
         let names = put.dropped.names().chain(left.iter().map(HeaderName::as_str));

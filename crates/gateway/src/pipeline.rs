@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 use wire::dialect::{Dialect, Routed, Shape, plain_id, route};
 use wire::provider::{ClientCredential, take_credentials};
+use wire::translate::estimate;
 
 use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
 use crate::attempt::Plan;
@@ -103,6 +104,7 @@ pub(crate) async fn serve(
     let (mut seat, aloft) = match depart(&mut call, entered, marks, ask) {
         Ok(Departed::Aboard(seat, aloft)) => (seat, aloft),
         Ok(Departed::Kept(kept, body, aloft)) => return replay(call, &kept, body, &aloft),
+        Ok(Departed::Counted(body)) => return local(call, StatusCode::OK, json_headers(), body),
         Err(turned_away) => {
             let (refusal, ask) = *turned_away;
             if !marks.held_back {
@@ -204,6 +206,8 @@ impl Entered {
 enum Departed {
     Aboard(Seat, Box<Aloft>),
     Kept(Arc<Kept>, Bytes, Box<Aloft>),
+    /// The gate has counted the tokens by itself.
+    Counted(Bytes),
 }
 
 /// Chooses the provider, and finds the call a seat or an answer.
@@ -225,6 +229,9 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     let name = target.model.as_deref().or(ask.model());
     let model = provider.standing.model(name.unwrap_or_default());
     call.goes_to(&provider, &model, name);
+    if let Some(counted) = target.counts {
+        return count(counted, &ask.take_body());
+    }
     let asked = Asked {
         dialect,
         provider: &provider,
@@ -381,6 +388,12 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     let joined = call.record.fate == Fate::Joined;
     aloft.strip_usage = !asks_usage && form.tells_usage && (form.strip_usage || joined);
     Ok(Departed::Aboard(seat, aloft))
+}
+
+/// Counts tokens in a provider's stead.
+fn count(counted: &dyn Dialect, body: &[u8]) -> Result<Departed, Refusal> {
+    let tokens = estimate(counted, body).unwrap_or(Ok(0))?;
+    Ok(Departed::Counted(format!("{{\"input_tokens\":{tokens}}}").into()))
 }
 
 /// Why a call needs no flight.

@@ -333,6 +333,12 @@ fn seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).clamp(1, 60)
 }
 
+impl From<wire::translate::Unfit> for Refusal {
+    fn from(unfit: wire::translate::Unfit) -> Refusal {
+        Refusal::Untranslatable { field: unfit.field, message: unfit.message }
+    }
+}
+
 impl From<wire::peek::Malformed> for Refusal {
     fn from(bad: wire::peek::Malformed) -> Refusal {
         Refusal::Malformed { message: bad.to_string(), param: bad.field().map(str::to_owned) }

@@ -16,11 +16,19 @@ pub(crate) struct Target {
     pub(crate) op: Option<String>,
     /// The provider speaks another protocol than the caller.
     pub(crate) crossing: Option<Crossing>,
+    /// The provider can't count, and the gate does it in its stead, for requests of this protocol.
+    pub(crate) counts: Option<&'static dyn Dialect>,
 }
 
 impl Target {
     fn of(provider: &Arc<Provider>, model: Option<&str>) -> Target {
-        Target { provider: provider.clone(), model: model.map(Box::from), op: None, crossing: None }
+        Target {
+            provider: provider.clone(),
+            model: model.map(Box::from),
+            op: None,
+            crossing: None,
+            counts: None,
+        }
     }
 }
 
@@ -45,10 +53,12 @@ pub(crate) fn choose(
         target.op = target.model.as_ref().map(|model| format!("/models/{model}"));
     }
     if !target.provider.speaks(dialect.name()) {
-        target.crossing = Some(target.provider.crossing(dialect).ok_or_else(|| Refusal::NotSpoken {
-            protocol: dialect.name(),
-            provider: target.provider.config.name.clone(),
-        })?);
+        target.crossing = target.provider.crossing(dialect);
+        target.counts = dialect.counts().filter(|counted| target.provider.crossing(*counted).is_some());
+        if target.crossing.is_none() && target.counts.is_none() {
+            let provider = target.provider.config.name.clone();
+            return Err(Refusal::NotSpoken { protocol: dialect.name(), provider });
+        }
     }
     Ok(target)
 }
@@ -85,7 +95,7 @@ pub(crate) fn default_for<'a>(
         fitting.clone().find(|provider| provider.config.default).or_else(|| fitting.next())
     };
     default(&fits)
-        .or_else(|| default(&|provider| provider.crossing(dialect).is_some()))
+        .or_else(|| default(&|provider| provider.crossing(dialect.counts().unwrap_or(dialect)).is_some()))
         .ok_or(Refusal::ModelUnknown { protocol: dialect.name() })
 }
 

@@ -196,6 +196,10 @@ impl Dialect for CountTokens {
         "count_tokens"
     }
 
+    fn counts(&self) -> Option<&'static dyn Dialect> {
+        Some(&MESSAGES)
+    }
+
     fn shape(&self) -> Shape {
         Shape::Anthropic
     }

@@ -121,6 +121,11 @@ pub trait Dialect: Send + Sync + 'static {
         None
     }
 
+    /// The protocol whose requests it counts the tokens of, without having them answered.
+    fn counts(&self) -> Option<&'static dyn Dialect> {
+        None
+    }
+
     /// How it is read and written where the other side speaks another protocol; none where it can't be.
     fn tongue(&self) -> Option<&'static dyn Tongue> {
         None

@@ -11,6 +11,7 @@
 
 pub mod canon;
 mod caps;
+mod estimate;
 mod names;
 mod tongue;
 
@@ -54,6 +55,13 @@ pub struct Told {
     pub body: Vec<u8>,
     /// What of the provider's answer has no place in the client's protocol.
     pub lost: Dropped,
+}
+
+/// About how many tokens of input a request has, for a client who asks a provider that does not count. None where
+/// the protocol can't be read here.
+pub fn estimate(client: &dyn Dialect, body: &[u8]) -> Option<Result<u64, Unfit>> {
+    let said = client.tongue()?.read(body, &mut Dropped::default());
+    Some(said.map(|said| estimate::input_tokens(&said)))
 }
 
 impl Crossing {

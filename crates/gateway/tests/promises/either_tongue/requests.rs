@@ -178,3 +178,20 @@ async fn a_long_history_goes_up_as_the_short_one_did_and_then_on() {
         messages.push(json!({"role": "user", "content": format!("and {turn}?")}));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_estimated_where_the_provider_does_not_count() {
+    let (world, mock) = both(mock());
+    let mut call = message_to_gpt("why?");
+    call["system"] = "x".repeat(9_000).into();
+    call.as_object_mut().unwrap().remove("max_tokens");
+    let reply = world.post("/v1/messages/count_tokens", call.to_string()).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.json()["input_tokens"].as_u64().unwrap() > 2_000, "{}", reply.text());
+    assert_eq!(mock.stats().arrived, 0, "there is nothing that could be asked");
+    call["model"] = "claude-sonnet-4-5".into();
+    let mut request = request(Method::POST, "/v1/messages/count_tokens", call.to_string());
+    request.headers_mut().insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    assert_eq!(world.ask(request).await.status, 200);
+    assert_eq!(mock.stats().arrived, 1, "who can count is asked");
+}
