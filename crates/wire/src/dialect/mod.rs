@@ -6,16 +6,16 @@
 //! Invariant: no dialect panics or fails on what a provider sends; what it can't read it leaves unread.
 
 mod anthropic;
-mod complaint;
+pub(crate) mod complaint;
 mod fault;
 mod keep;
 mod opaque;
 mod openai_chat;
 mod openai_other;
 mod openai_responses;
-mod reading;
+pub(crate) mod reading;
 mod route;
-mod usage;
+pub(crate) mod usage;
 
 use bytes::Bytes;
 
