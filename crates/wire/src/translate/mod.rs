@@ -13,6 +13,7 @@ pub mod canon;
 mod caps;
 mod chat;
 mod names;
+mod openai_caps;
 mod tongue;
 
 use bytes::BytesMut;

@@ -1,11 +1,12 @@
 //! Errors, as providers of this protocol tell them and as its clients read them.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::json::plain_text;
-use crate::dialect::complaint::complaint;
-use crate::dialect::reading::{Raw, part};
+use crate::dialect::complaint;
 use crate::dialect::{Fault, Shape, error_body};
+use crate::dialect::{Raw, part};
 use crate::translate::canon::{Failure, Text};
 
 /// So much is kept of an error that is no JSON, such as a proxy's page.
@@ -61,6 +62,14 @@ pub(super) fn read_late(body: &[u8]) -> Failure<'_> {
     let told = Told::read(body);
     let status = told.status().or_else(|| told.word().map(|word| status_of(&word))).unwrap_or(502);
     read(status, body)
+}
+
+/// The same of an error that stands somewhere in an answer, without the object around it.
+pub(super) fn read_part(error: &RawValue) -> Failure<'static> {
+    let body = format!(r#"{{"error":{}}}"#, error.get());
+    let Failure { status, code, message, param } = read_late(body.as_bytes());
+    let owned = |text: Text<'_>| Text::Owned(text.into_owned());
+    Failure { status, code: code.map(owned), message: owned(message), param: param.map(owned) }
 }
 
 /// A failure that we find ourselves.

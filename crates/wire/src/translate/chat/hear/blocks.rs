@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::super::json::plain_text;
 use super::chunk::{Call, Delta, Piece};
-use crate::dialect::reading::Raw;
+use crate::dialect::Raw;
 use crate::fold::json::elements;
 use crate::translate::canon::{Block, Item, Text};
 

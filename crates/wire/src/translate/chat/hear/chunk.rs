@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::dialect::reading::Raw;
+use crate::dialect::Raw;
 use crate::fold::json::is_blank;
 
 #[derive(Deserialize)]
@@ -38,8 +38,6 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<Delta<'a>>,
     #[serde(borrow)]
     pub(super) finish_reason: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) logprobs: Raw<'a>,
     #[serde(borrow)]
     pub(super) error: Raw<'a>,
 }

@@ -12,9 +12,9 @@ use self::blocks::Blocks;
 use self::chunk::{Choice, Chunk, Delta};
 use super::failure;
 use super::json::plain_text;
-use crate::dialect::complaint::complaint;
-use crate::dialect::reading::{Raw, part};
-use crate::dialect::usage;
+use crate::dialect::complaint;
+use crate::dialect::openai_usage;
+use crate::dialect::{Raw, part};
 use crate::fold::json::is_blank;
 use crate::sse::Event;
 use crate::translate::Reader;
@@ -85,12 +85,10 @@ impl Chunks {
         whole: bool,
         say: &mut dyn FnMut(Item<'a>),
     ) {
-        if name == Some(b"error") || chunk.error.is_some() || chunk.choices.is_none() {
-            // What is neither an error nor an answer says nothing.
-            let usual = name != Some(b"error") && complaint(data).is_none();
-            if !usual {
-                return self.fail(failure::read_late(data), say);
-            }
+        // What is neither an error nor has choices says nothing.
+        let odd = chunk.error.is_some() || chunk.choices.is_none();
+        if name == Some(b"error") || (odd && complaint(data).is_some()) {
+            return self.fail(failure::read_late(data), say);
         }
         for choice in chunk.choices.iter().flatten() {
             let index = match choice.index.map(RawValue::get) {
@@ -105,7 +103,7 @@ impl Chunks {
                 continue;
             }
             self.start(&chunk, say);
-            self.choice(choice, &chunk, data, whole, say);
+            self.choice(choice, whole, say);
             if self.over {
                 return;
             }
@@ -123,16 +121,9 @@ impl Chunks {
         say(Item::Start { id, model: text(chunk.model) });
     }
 
-    fn choice<'a>(
-        &mut self,
-        choice: &Choice<'a>,
-        chunk: &Chunk<'a>,
-        data: &'a [u8],
-        whole: bool,
-        say: &mut dyn FnMut(Item<'a>),
-    ) {
-        if choice.error.is_some_and(|raw| !is_blank(raw)) {
-            return self.fail(failure::read_late(choice.error.map_or(data, |raw| raw.get().as_bytes())), say);
+    fn choice<'a>(&mut self, choice: &Choice<'a>, whole: bool, say: &mut dyn FnMut(Item<'a>)) {
+        if let Some(error) = choice.error.filter(|raw| !is_blank(raw)) {
+            return self.fail(failure::read_part(error), say);
         }
         for delta in [&choice.delta, &choice.message].into_iter().flatten() {
             if self.stopped && delta.says_something() {
@@ -142,9 +133,6 @@ impl Chunks {
                 return self.fail(failure::found(GARBLED), say);
             }
             lost(delta, say);
-        }
-        if choice.logprobs.is_some_and(|raw| !is_blank(raw)) && chunk.choices.is_some() {
-            say(Item::Lost { name: "logprobs".into() });
         }
         if let Some(word) = choice.finish_reason.and_then(plain_text).filter(|word| !word.is_empty()) {
             self.stop(word, say);
@@ -178,9 +166,9 @@ impl Chunks {
     }
 
     fn usage<'a>(&mut self, chunk: &Chunk<'a>, say: &mut dyn FnMut(Item<'a>)) {
-        let groq = || part::<chunk::Groq<'a>>(chunk.x_groq).and_then(|groq| usage::openai(groq.usage));
+        let groq = || part::<chunk::Groq<'a>>(chunk.x_groq).and_then(|groq| openai_usage(groq.usage));
         if self.started
-            && let Some(usage) = usage::openai(chunk.usage).or_else(groq)
+            && let Some(usage) = openai_usage(chunk.usage).or_else(groq)
         {
             say(Item::Usage(usage));
         }

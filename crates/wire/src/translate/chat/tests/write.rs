@@ -285,7 +285,8 @@ fn a_schema_of_the_answer_is_written_as_one() {
             r#""response_format":{{"type":"json_schema","json_schema":{{"name":"{name}","schema":{{"type":"object"}},"strict":{strict}}}}}"#
         )
     };
-    assert_eq!(members(&schema(None, None), "m").0, expected("output", true));
+    assert_eq!(members(&schema(None, None), "m").0, expected("output", false));
+    assert_eq!(members(&schema(None, Some(true)), "m").0, expected("output", true));
     assert_eq!(members(&schema(Some("o"), Some(false)), "m").0, expected("o", false));
 }
 

@@ -1,7 +1,7 @@
 //! How hard the model is to think, as far as this model and this protocol have a word for it.
 
 use crate::translate::canon::{Conversation, Effort, Mode};
-use crate::translate::caps::openai::{ChatTools, OpenAi};
+use crate::translate::openai_caps::{ChatTools, OpenAi};
 use crate::translate::{Dropped, Unfit};
 
 /// Names of what the client may have asked for.

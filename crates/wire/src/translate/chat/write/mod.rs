@@ -5,13 +5,14 @@
 //! such requests come.
 
 mod effort;
+mod format;
 mod messages;
 mod parts;
 mod tools;
 
 use super::json::{Object, put_list, put_text};
-use crate::translate::canon::{Conversation, Effort, Format, Part, Tier};
-use crate::translate::caps::openai::{OpenAi, openai};
+use crate::translate::canon::{Conversation, Effort, Part, Tier};
+use crate::translate::openai_caps::{OpenAi, openai};
 use crate::translate::{Destination, Dropped, Names, Unfit};
 
 /// The longest name of a tool.
@@ -52,7 +53,7 @@ pub(super) fn write(
     body.maybe("reasoning_effort", effort.map(Effort::word));
     body.maybe("verbosity", said.verbosity.as_deref());
     if let Some(wanted) = &said.format {
-        format(&mut body, wanted);
+        format::write(&mut body, wanted);
     }
     body.maybe("service_tier", said.tier.map(tier));
     body.maybe("user", said.end_user.as_deref());
@@ -110,24 +111,6 @@ fn sampling(
     if said.sampling.top_k.is_some() {
         dropped.add("top_k");
     }
-}
-
-/// A schema that was given without further word is kept to, as its own protocol promises.
-fn format(body: &mut Object<'_>, wanted: &Format<'_>) {
-    let mut format = body.object("response_format");
-    match wanted {
-        Format::Object => format.text("type", "json_object"),
-        Format::Schema { name, description, schema, strict } => {
-            format.text("type", "json_schema");
-            let mut form = format.object("json_schema");
-            form.text("name", name.as_deref().unwrap_or("output"));
-            form.maybe("description", description.as_deref());
-            form.json("schema", &schema.0);
-            form.flag("strict", strict.unwrap_or(true));
-            form.end();
-        }
-    }
-    format.end();
 }
 
 fn tier(tier: Tier) -> &'static str {

@@ -1,11 +1,11 @@
 //! What OpenAI's models take on Chat Completions.
 
-use super::row;
-use crate::translate::canon::Effort::{self, High, Low, Max, Medium, Minimal, None, Xhigh};
+use super::canon::Effort::{self, High, Low, Max, Medium, Minimal, None, Xhigh};
+use super::caps::row;
 
 /// Whether a model takes function tools on Chat Completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::translate) enum ChatTools {
+pub(super) enum ChatTools {
     /// However it reasons.
     Always,
     /// Unless it is told to reason.
@@ -18,15 +18,15 @@ pub(in crate::translate) enum ChatTools {
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::translate) struct OpenAi {
+pub(super) struct OpenAi {
     /// It reasons; then it draws its tokens as it likes, unless told not to reason.
-    pub(in crate::translate) reasons: bool,
+    pub(super) reasons: bool,
     /// How hard it can be told to, in their order.
-    pub(in crate::translate) efforts: &'static [Effort],
+    pub(super) efforts: &'static [Effort],
     /// When it takes function tools.
-    pub(in crate::translate) tools: ChatTools,
+    pub(super) tools: ChatTools,
     /// The most tokens that it writes.
-    pub(in crate::translate) max_output: u64,
+    pub(super) max_output: u64,
 }
 
 const fn plain(max_output: u64) -> OpenAi {
@@ -65,7 +65,7 @@ const ROWS: &[(&str, OpenAi)] = &[
 ];
 
 /// The row of a model.
-pub(in crate::translate) fn openai(model: &str) -> Option<&'static OpenAi> {
+pub(super) fn openai(model: &str) -> Option<&'static OpenAi> {
     row(ROWS, model)
 }
 
