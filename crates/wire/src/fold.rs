@@ -12,7 +12,7 @@
 //! is unfolded comes in one piece; no pace of generation is played.
 
 mod chat;
-mod json;
+pub(crate) mod json;
 mod messages;
 mod node;
 mod responses;

@@ -19,6 +19,7 @@ use crate::fingerprint::{self, Rules};
 use crate::fold::{Chunks, Fold, Form, unfold_chunks};
 use crate::peek::Peek;
 use crate::sse::Event;
+use crate::translate::{CHAT_TONGUE, Tongue};
 use crate::watch::Watch;
 
 /// `POST /v1/chat/completions`
@@ -74,6 +75,10 @@ impl Dialect for Chat {
 
     fn unfold(&self, body: &[u8], usage: bool) -> Option<Vec<Bytes>> {
         unfold_chunks(Form::Chat, body, usage)
+    }
+
+    fn tongue(&self) -> Option<&'static dyn Tongue> {
+        Some(&CHAT_TONGUE)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::sse::Event;
 use crate::watch::Watch;
 
 /// A value as it stands in the text; none for a missing one and for `null`.
-pub(super) type Raw<'a> = Option<&'a RawValue>;
+pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
 /// Reads one whole JSON text. What is no JSON at all is noted as garbled.
 pub(super) fn whole<'a, T: Deserialize<'a>>(text: &'a [u8], watch: &mut Watch) -> Option<T> {
@@ -31,12 +31,12 @@ pub(super) fn whole<'a, T: Deserialize<'a>>(text: &'a [u8], watch: &mut Watch) -
 }
 
 /// Reads a part of a text.
-pub(super) fn part<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
+pub(crate) fn part<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
 /// A string that is not empty.
-pub(super) fn text(raw: Raw<'_>) -> Option<String> {
+pub(crate) fn text(raw: Raw<'_>) -> Option<String> {
     part::<String>(raw).filter(|text| !text.is_empty())
 }
 

@@ -59,7 +59,7 @@ impl Counts {
 }
 
 /// A usage object of a protocol of OpenAI's.
-pub(super) fn openai(raw: Raw<'_>) -> Option<Usage> {
+pub(crate) fn openai(raw: Raw<'_>) -> Option<Usage> {
     let text = raw?.get().as_bytes();
     text.starts_with(b"{").then(|| openai_counts(text))?
 }

@@ -17,16 +17,16 @@ pub(super) const MEMBERS: usize = 256;
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    pub(super) fn read(text: &'a [u8]) -> Option<Members<'a>> {
+    pub(crate) fn read(text: &'a [u8]) -> Option<Members<'a>> {
         serde_json::from_slice(text).ok()
     }
 
-    pub(super) fn of(raw: &'a RawValue) -> Option<Members<'a>> {
+    pub(crate) fn of(raw: &'a RawValue) -> Option<Members<'a>> {
         serde_json::from_str(raw.get()).ok()
     }
 
     /// The value of a key; none where it is missing or `null`.
-    pub(super) fn get(&self, key: &str) -> Option<&'a RawValue> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
         self.any(key).filter(|raw| !is_null(raw))
     }
 
@@ -36,11 +36,11 @@ impl<'a> Members<'a> {
     }
 
     /// A string that is not empty.
-    pub(super) fn text(&self, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         text(self.get(key)?).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(key, raw)| (&**key, *raw))
     }
 }
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// The elements of an array.
-pub(super) fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
+pub(crate) fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
@@ -88,12 +88,12 @@ pub(super) fn number(raw: &RawValue) -> Option<usize> {
     raw.get().parse().ok()
 }
 
-pub(super) fn is_null(raw: &RawValue) -> bool {
+pub(crate) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
 /// Whether a value adds nothing to what is there.
-pub(super) fn is_blank(raw: &RawValue) -> bool {
+pub(crate) fn is_blank(raw: &RawValue) -> bool {
     matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
 }
 
@@ -102,7 +102,7 @@ pub(super) fn is_text(raw: &RawValue) -> bool {
 }
 
 /// Writes an array.
-pub(super) fn array<T>(
+pub(crate) fn array<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
     write: impl Fn(T, &mut Vec<u8>),

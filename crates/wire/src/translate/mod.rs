@@ -11,13 +11,16 @@
 
 pub mod canon;
 mod caps;
+mod chat;
 mod estimate;
 mod names;
+mod openai_caps;
 mod tongue;
 
 use bytes::BytesMut;
 
 use self::canon::Item;
+pub(crate) use self::chat::CHAT_TONGUE;
 pub use self::names::Names;
 pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer, Written};
 use crate::dialect::Dialect;

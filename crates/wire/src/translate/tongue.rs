@@ -27,7 +27,11 @@ impl Unfit {
     }
 }
 
-/// Harmless hints that a translation leaves out, by their names in the client's words; each once.
+/// Of so many hints that were left out the names are kept; who sends more has been told enough.
+const NAMED: usize = 32;
+
+/// Harmless hints that a translation leaves out, by their names in the client's words; each once, and not more than
+/// somebody reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped(Vec<Cow<'static, str>>);
 
@@ -35,7 +39,7 @@ impl Dropped {
     /// Leaves this one out.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>) {
         let name = name.into();
-        if !self.0.contains(&name) {
+        if self.0.len() < NAMED && !self.0.contains(&name) {
             self.0.push(name);
         }
     }
@@ -47,7 +51,7 @@ impl Dropped {
 }
 
 /// Where a translated request goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Destination<'a> {
     /// The model, by the provider's name for it.
     pub model: &'a str,
@@ -56,6 +60,10 @@ pub struct Destination<'a> {
     /// Tokens of output to ask for where the client set no limit and the protocol wants one; a model that can't
     /// write so many is asked for what it can.
     pub default_limit: u64,
+    /// It knows the limit by its older name `max_tokens` only.
+    pub old_limit: bool,
+    /// It wants its thoughts back, without a seal, beside what it said.
+    pub replays_thoughts: bool,
 }
 
 /// What the client's form of an answer depends on, beside the answer.
