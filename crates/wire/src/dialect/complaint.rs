@@ -29,7 +29,7 @@ struct Complaint<'a> {
 }
 
 /// The message of a JSON object that looks like an error.
-pub(super) fn complaint(object: &[u8]) -> Option<String> {
+pub(crate) fn complaint(object: &[u8]) -> Option<String> {
     let told: Complaint<'_> = serde_json::from_slice(object).ok()?;
     let flat = || {
         let error = [told.kind, told.object].into_iter().any(|kind| text(kind).as_deref() == Some("error"));

@@ -20,6 +20,7 @@ mod usage;
 use bytes::Bytes;
 
 pub use anthropic::{COUNT_TOKENS, MESSAGES};
+pub(crate) use complaint::complaint;
 pub use fault::{Fault, Shape, error_body};
 pub use keep::may_keep;
 pub use opaque::{OPAQUE_ANTHROPIC, OPAQUE_OPENAI};
@@ -27,6 +28,7 @@ pub use openai_chat::CHAT;
 pub use openai_other::{COMPLETIONS, EMBEDDINGS, MODELS, MODELS_ANTHROPIC};
 pub use openai_responses::RESPONSES;
 pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
+pub(crate) use usage::anthropic as anthropic_usage;
 
 use crate::edit::Edits;
 use crate::fingerprint::Rules;
