@@ -95,14 +95,16 @@ static ROWS: &[(&str, Claude)] = &[
     ("claude-sonnet-4", CLAUDE_4_5),
     ("claude-3-7", CLAUDE_4_5),
     ("claude-3", CLAUDE_3),
+    ("claude-", Claude { mid_system: true, hides_thoughts: true, ..UNKNOWN }),
 ];
 
-/// A model that is in no row takes what the protocol has.
-static UNKNOWN: Claude = Claude {
+/// A model that is in no row takes what the protocol has; but others than Anthropic's know of no system messages among
+/// the others, and any model understands them as the user's words.
+const UNKNOWN: Claude = Claude {
     sampling: true,
     forced_tools: true,
     prefill: true,
-    mid_system: true,
+    mid_system: false,
     thinking: Thinking::OnRequest,
     adaptive: true,
     hides_thoughts: false,
@@ -114,7 +116,8 @@ static UNKNOWN: Claude = Claude {
 
 /// What a model can do.
 pub(super) fn of(model: &str) -> &'static Claude {
-    caps::row(ROWS, model).unwrap_or(&UNKNOWN)
+    static OTHER: Claude = UNKNOWN;
+    caps::row(ROWS, model).unwrap_or(&OTHER)
 }
 
 #[cfg(test)]
@@ -128,7 +131,8 @@ mod tests {
         assert!(of("claude-haiku-5-5").forced_tools && !of("claude-sonnet-5-5").forced_tools);
         assert!(of("claude-haiku-4-5@20251001").prefill && !of("claude-opus-4-6").prefill);
         assert_eq!(of("claude-opus-4-1").max_output, 32_000);
-        assert!(of("kimi-k3").adaptive);
+        assert!(of("claude-next-7").mid_system && of("claude-next-7").prefill);
+        assert!(of("kimi-k3").adaptive && !of("kimi-k3").mid_system);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::Write;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -188,7 +189,8 @@ impl<'o> Object<'o> {
     }
 
     pub(super) fn count(&mut self, key: &str, count: u64) {
-        self.json(key, &count.to_string());
+        // Writing into memory has no way to fail.
+        let _ = write!(self.key(key), "{count}");
     }
 
     pub(super) fn out(&mut self) -> &mut Vec<u8> {

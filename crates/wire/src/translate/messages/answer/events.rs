@@ -91,8 +91,8 @@ impl Reader for Events {
             Err(error) if error.is_data() => return,
             Err(_) => return say(garbled()),
         };
-        let kind = text(said.kind).map(|kind| kind.into_owned().into_bytes());
-        match kind.as_deref().or(event.name()).unwrap_or_default() {
+        let kind = text(said.kind);
+        match kind.as_deref().map(str::as_bytes).or(event.name()).unwrap_or_default() {
             b"message_start" => self.begin(&said, say),
             b"content_block_start" => self.open(&said, say),
             b"content_block_delta" => self.add(&said, say),

@@ -53,14 +53,24 @@ pub(super) fn parts<'a>(
     at: &At<'_>,
     dropped: &mut Dropped,
 ) -> Result<Vec<Part<'a>>, Unfit> {
+    contents(raw, at, false, dropped)
+}
+
+/// The same, `within` the result of a tool or not.
+fn contents<'a>(
+    raw: &'a RawValue,
+    at: &At<'_>,
+    within: bool,
+    dropped: &mut Dropped,
+) -> Result<Vec<Part<'a>>, Unfit> {
     if is_text(raw) {
         return Ok(vec![Part::Text { text: string(raw, at)?, cache: None }]);
     }
     let blocks = list(raw, at)?;
-    blocks.into_iter().enumerate().map(|(n, raw)| block(raw, &At::Element(at, n), dropped)).collect()
+    blocks.into_iter().enumerate().map(|(n, raw)| block(raw, &At::Element(at, n), within, dropped)).collect()
 }
 
-fn block<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Part<'a>, Unfit> {
+fn block<'a>(raw: &'a RawValue, at: &At<'_>, within: bool, dropped: &mut Dropped) -> Result<Part<'a>, Unfit> {
     let block: Block<'a> = record(raw, at)?;
     let cache = block.cache_control.map(|raw| cache(raw, &At::Member(at, "cache_control"))).transpose()?;
     let kind = needed(block.kind, at, "type")?;
@@ -98,9 +108,10 @@ fn block<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Pa
             arguments: input(block.input, &At::Member(at, "input"))?,
             cache,
         },
-        "tool_result" => {
+        // No result stands in another, however deep somebody might put them.
+        "tool_result" if !within => {
             let here = At::Member(at, "content");
-            let parts = block.content.map(|raw| parts(raw, &here, dropped)).transpose()?;
+            let parts = block.content.map(|raw| contents(raw, &here, true, dropped)).transpose()?;
             let failed = block.is_error.map(|raw| boolean(raw, &At::Member(at, "is_error"))).transpose()?;
             Part::Result {
                 id: needed(block.tool_use_id, at, "tool_use_id")?,

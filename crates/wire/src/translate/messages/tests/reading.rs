@@ -216,3 +216,16 @@ fn what_is_of_the_wrong_type_is_named() {
     let unfit = try_read(&json!({"messages": [user(json!([document]))]})).0.unwrap_err();
     assert_eq!(unfit.field, "messages[0].content[0].source.content");
 }
+
+#[test]
+fn results_in_results_are_not_followed_down() {
+    let depth = 100_000;
+    let mut body = r#"{"messages":[{"role":"user","content":"#.to_owned();
+    body += &r#"[{"type":"tool_result","tool_use_id":"t","content":"#.repeat(depth);
+    body += "\"x\"";
+    body += &"}]".repeat(depth);
+    body += "}]}";
+    let said = MESSAGES_TONGUE.read(body.as_bytes(), &mut Dropped::default()).unwrap();
+    let Part::Result { parts, .. } = &said.turns[0].parts[0] else { panic!() };
+    assert_eq!(parts[..], [Part::Foreign { kind: "tool_result".into() }]);
+}
