@@ -22,8 +22,16 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn request(crossing: &Crossing, body: &[u8]) {
-    for model in ["m", "claude-opus-5-5", "claude-sonnet-4-5", "gpt-5", "gpt-4.1"] {
-        let to = Destination { model, ask_usage: true, default_limit: 32_000 };
+    for (model, hosts) in
+        [("m", true), ("claude-opus-5-5", true), ("claude-sonnet-4-5", false), ("gpt-5", false), ("gpt-4.1", true)]
+    {
+        let to = Destination {
+            model,
+            ask_usage: true,
+            default_limit: 32_000,
+            old_limit: hosts,
+            replays_thoughts: hosts,
+        };
         match crossing.request(body, &to) {
             Ok(put) => {
                 assert_json(&put.body);

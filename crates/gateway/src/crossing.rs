@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header, response};
 use wire::edit::Edits;
+use wire::provider::Kind;
 use wire::translate::{Crossing, Destination, Reply, Stream};
 
 use crate::refusal::Refusal;
@@ -25,8 +26,8 @@ pub(crate) struct Passage {
     pub(crate) body: Bytes,
     /// The model, by the provider's name for it.
     pub(crate) model: Box<str>,
-    /// The provider tells usage on streams only if it is asked to.
-    pub(crate) ask_usage: bool,
+    /// Which sort of provider it is said to.
+    pub(crate) kind: &'static Kind,
     /// When the call came, in seconds since 1970.
     pub(crate) created: u64,
     /// The call's id, for an answer that has none.
@@ -58,8 +59,14 @@ pub(crate) fn leave_behind(headers: &mut HeaderMap, crossing: &Crossing) -> Vec<
 impl Passage {
     /// Gives `request` its body, in the provider's words.
     pub(crate) fn embark(self, request: &mut Request<Upload>) -> Result<Back, Refusal> {
-        let Passage { crossing, body, model, ask_usage, created, id, left } = self;
-        let to = Destination { model: &model, ask_usage, default_limit: DEFAULT_LIMIT };
+        let Passage { crossing, body, model, kind, created, id, left } = self;
+        let to = Destination {
+            model: &model,
+            ask_usage: kind.ask_usage,
+            default_limit: DEFAULT_LIMIT,
+            old_limit: kind.old_limit,
+            replays_thoughts: kind.replays_thoughts,
+        };
         let put = crossing.request(&body, &to)?;
         let body = Bytes::from(put.body);
         *request.body_mut() = Upload::Slices(Box::new(Edits::default().apply(&body)));

@@ -295,7 +295,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
                     crossing,
                     body: ask.take_body(),
                     model: theirs,
-                    ask_usage: provider.config.kind.ask_usage,
+                    kind: provider.config.kind,
                     created: time.as_second().unsigned_abs(),
                     id: id.to_string(),
                 };

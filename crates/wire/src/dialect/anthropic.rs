@@ -15,6 +15,7 @@ use super::{Dialect, Fault, Part, Shape, data_event, error_body};
 use crate::fingerprint::{self, Rules};
 use crate::fold::{Blocks, Fold, unfold_message};
 use crate::sse::Event;
+use crate::translate::{MESSAGES_TONGUE, Tongue};
 use crate::watch::Watch;
 
 /// `POST /v1/messages`
@@ -84,6 +85,10 @@ impl Dialect for Messages {
 
     fn unfold(&self, body: &[u8], _usage: bool) -> Option<Vec<Bytes>> {
         unfold_message(body)
+    }
+
+    fn tongue(&self) -> Option<&'static dyn Tongue> {
+        Some(&MESSAGES_TONGUE)
     }
 
     fn error_event(&self, fault: &Fault<'_>, _watch: &Watch) -> Bytes {

@@ -46,7 +46,7 @@ impl Fault<'_> {
     }
 
     /// Anthropic's name for this kind of error.
-    fn anthropic_type(&self) -> &'static str {
+    pub(crate) fn anthropic_type(&self) -> &'static str {
         match self.status {
             _ if self.code == BUDGET => "billing_error",
             401 => "authentication_error",

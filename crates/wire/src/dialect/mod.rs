@@ -29,6 +29,7 @@ pub use openai_other::{COMPLETIONS, EMBEDDINGS, MODELS, MODELS_ANTHROPIC};
 pub use openai_responses::RESPONSES;
 pub(crate) use reading::{Raw, part};
 pub use route::{ENDPOINTS, Route, Routed, plain_id, route};
+pub(crate) use usage::anthropic as anthropic_usage;
 pub(crate) use usage::openai as openai_usage;
 
 use crate::edit::Edits;

@@ -100,7 +100,7 @@ struct Anthropic<'a> {
 
 /// A usage object of Anthropic's, which adds to or corrects what was known before it: its counts are cumulative,
 /// those that it leaves out still hold, and its input excludes what the cache served or took.
-pub(super) fn anthropic(raw: Raw<'_>, before: Usage) -> Option<Usage> {
+pub(crate) fn anthropic(raw: Raw<'_>, before: Usage) -> Option<Usage> {
     let told: Anthropic<'_> = part(raw)?;
     let parts = [
         told.input_tokens,

@@ -15,6 +15,8 @@ pub(super) static ANTHROPIC: Kind = Kind {
     families: &["claude-"],
     keyless: false,
     ask_usage: false,
+    old_limit: false,
+    replays_thoughts: false,
     native: &[],
     defaults: &[("anthropic-version", "2023-06-01")],
 };

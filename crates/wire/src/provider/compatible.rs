@@ -15,6 +15,8 @@ const HOST: Kind = Kind {
     families: &[],
     keyless: false,
     ask_usage: true,
+    old_limit: true,
+    replays_thoughts: false,
     native: &[],
     defaults: &[],
 };
@@ -72,6 +74,7 @@ pub(super) static DEEPSEEK: Kind = Kind {
     base: "https://api.deepseek.com",
     key_env: &["DEEPSEEK_API_KEY"],
     families: &["deepseek-"],
+    replays_thoughts: true,
     ..HOST
 };
 

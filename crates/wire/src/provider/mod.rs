@@ -38,6 +38,10 @@ pub struct Kind {
     /// Its streams tell their usage only if asked by `stream_options.include_usage`. Not set where they tell it
     /// anyway, nor where the provider refuses that field or is not known to take it.
     pub ask_usage: bool,
+    /// It knows the limit of an answer by its older name, `max_tokens`, or by both.
+    pub old_limit: bool,
+    /// Its models want their thoughts back, in plain text beside what they said.
+    pub replays_thoughts: bool,
     /// Paths that it serves beside its `/v1` and not below it, each with all that is under it.
     pub native: &'static [&'static str],
     /// Headers that every request must bear; a caller's own ones stay.

@@ -30,6 +30,8 @@ pub(super) static OPENAI: Kind = Kind {
     ],
     keyless: false,
     ask_usage: true,
+    old_limit: false,
+    replays_thoughts: false,
     native: &[],
     defaults: &[],
 };

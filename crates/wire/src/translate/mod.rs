@@ -12,7 +12,10 @@
 pub mod canon;
 mod caps;
 mod chat;
+mod claude_caps;
 mod estimate;
+mod free;
+mod messages;
 mod names;
 mod openai_caps;
 mod tongue;
@@ -21,6 +24,8 @@ use bytes::BytesMut;
 
 use self::canon::Item;
 pub(crate) use self::chat::CHAT_TONGUE;
+use self::free::Unwrap;
+pub(crate) use self::messages::MESSAGES_TONGUE;
 pub use self::names::Names;
 pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer, Written};
 use crate::dialect::Dialect;
@@ -104,7 +109,7 @@ impl Crossing {
             let (status, body) = self.client.write_failure(&failure, request_id);
             return Some(Told { status, body, lost });
         }
-        let items = self.provider.read_answer(body)?;
+        let items = free::unwrapped(self.provider.read_answer(body)?, &reply.names);
         for item in &items {
             if let Item::Lost { name } = item {
                 lost.add(name.to_string());
@@ -122,6 +127,7 @@ impl Crossing {
     pub fn stream(&self, reply: Reply) -> Stream {
         Stream {
             reader: self.provider.reader(),
+            unwrap: Unwrap::new(&reply.names),
             writer: self.client.writer(reply),
             ends: Ends::default(),
             held: BytesMut::new(),
@@ -133,6 +139,7 @@ impl Crossing {
 /// A stream on its way from one protocol to another.
 pub struct Stream {
     reader: Box<dyn Reader>,
+    unwrap: Unwrap,
     writer: Box<dyn Writer>,
     ends: Ends,
     /// The beginning of an event that is not finished.
@@ -176,14 +183,16 @@ impl Stream {
         if !rest.is_empty() {
             self.event(&rest, &mut written);
         }
-        let Stream { reader, writer, over, .. } = self;
-        reader.end(&mut |item| say(&mut **writer, over, &item, &mut written));
+        let Stream { reader, unwrap, writer, over, .. } = self;
+        reader.end(&mut |item| unwrap.item(item, &mut |item| say(&mut **writer, over, item, &mut written)));
         written.flush(out);
     }
 
     fn event(&mut self, raw: &[u8], written: &mut Written) {
-        let Stream { reader, writer, over, .. } = self;
-        reader.event(&Event::read(raw), &mut |item| say(&mut **writer, over, &item, written));
+        let Stream { reader, unwrap, writer, over, .. } = self;
+        reader.event(&Event::read(raw), &mut |item| {
+            unwrap.item(item, &mut |item| say(&mut **writer, over, item, written));
+        });
     }
 }
 

@@ -9,7 +9,10 @@ const DIGEST: usize = 8;
 
 /// The tools of one request that go by other names upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(Vec<Renamed>);
+pub struct Names {
+    renamed: Vec<Renamed>,
+    free: Vec<String>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Renamed {
@@ -39,17 +42,38 @@ impl Names {
             }
             renamed.push(Renamed { ours: ours.to_owned(), theirs });
         }
-        Names(renamed)
+        Names { renamed, free: Vec::new() }
     }
 
     /// The name that goes up.
     pub fn theirs<'a>(&'a self, ours: &'a str) -> &'a str {
-        self.0.iter().find(|known| known.ours == ours).map_or(ours, |known| &known.theirs)
+        self.renamed.iter().find(|known| known.ours == ours).map_or(ours, |known| &known.theirs)
     }
 
     /// The name that the client knows.
     pub fn ours<'a>(&'a self, theirs: &'a str) -> &'a str {
-        self.0.iter().find(|known| known.theirs == theirs).map_or(theirs, |known| &known.ours)
+        self.renamed.iter().find(|known| known.theirs == theirs).map_or(theirs, |known| &known.ours)
+    }
+}
+
+impl Names {
+    /// Takes note that the client's tool of this name takes free text, and went up as one that takes an object with
+    /// the text in it.
+    pub fn wrap(&mut self, ours: &str) {
+        self.free.push(ours.to_owned());
+    }
+
+    /// Whether the tool that goes up by this name takes free text.
+    pub fn is_wrapped(&self, theirs: &str) -> bool {
+        !self.free.is_empty() && self.free.iter().any(|name| name == self.ours(theirs))
+    }
+}
+
+/// An id of at most `longest` letters, digits, `_` and `-`: the same where it is one already.
+pub(super) fn plain(id: &str, longest: usize) -> Cow<'_, str> {
+    match fits(id, longest) {
+        true => Cow::Borrowed(id),
+        false => Cow::Owned(shorten(id, longest, 0)),
     }
 }
 

@@ -1,0 +1,197 @@
+//! The blocks of a message.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::json::{
+    At, Raw, boolean, is_empty, is_object, is_text, json, list, part, record, string, text,
+};
+use super::texts;
+use crate::translate::canon::{Arguments, Cache, Part, Seal, Source, Text, Thought};
+use crate::translate::{Dropped, Unfit};
+
+/// All members that any block has which is read.
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    cache_control: Raw<'a>,
+    #[serde(borrow)]
+    citations: Raw<'a>,
+    #[serde(borrow)]
+    source: Raw<'a>,
+    #[serde(borrow)]
+    title: Raw<'a>,
+    #[serde(borrow)]
+    context: Raw<'a>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    thinking: Raw<'a>,
+    #[serde(borrow)]
+    signature: Raw<'a>,
+    #[serde(borrow)]
+    data: Raw<'a>,
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    input: Raw<'a>,
+    #[serde(borrow)]
+    tool_use_id: Raw<'a>,
+    #[serde(borrow)]
+    is_error: Raw<'a>,
+}
+
+/// A content: a string, or a list of blocks.
+pub(super) fn parts<'a>(
+    raw: &'a RawValue,
+    at: &At<'_>,
+    dropped: &mut Dropped,
+) -> Result<Vec<Part<'a>>, Unfit> {
+    contents(raw, at, false, dropped)
+}
+
+/// The same, `within` the result of a tool or not.
+fn contents<'a>(
+    raw: &'a RawValue,
+    at: &At<'_>,
+    within: bool,
+    dropped: &mut Dropped,
+) -> Result<Vec<Part<'a>>, Unfit> {
+    if is_text(raw) {
+        return Ok(vec![Part::Text { text: string(raw, at)?, cache: None }]);
+    }
+    let blocks = list(raw, at)?;
+    blocks.into_iter().enumerate().map(|(n, raw)| block(raw, &At::Element(at, n), within, dropped)).collect()
+}
+
+fn block<'a>(raw: &'a RawValue, at: &At<'_>, within: bool, dropped: &mut Dropped) -> Result<Part<'a>, Unfit> {
+    let block: Block<'a> = record(raw, at)?;
+    let cache = block.cache_control.map(|raw| cache(raw, &At::Member(at, "cache_control"))).transpose()?;
+    let kind = needed(block.kind, at, "type")?;
+    let part = match &*kind {
+        "text" => {
+            if block.citations.is_some_and(|raw| !is_empty(raw)) {
+                dropped.add("citations");
+            }
+            Part::Text { text: needed(block.text, at, "text")?, cache }
+        }
+        "image" => {
+            let source = source(block.source, &At::Member(at, "source"))?;
+            Part::Image { source, detail: None, cache }
+        }
+        "document" => {
+            if block.citations.is_some_and(|raw| !is_empty(raw)) {
+                dropped.add("citations");
+            }
+            let source = source(block.source, &At::Member(at, "source"))?;
+            Part::Document { source, name: text(block.title), context: text(block.context), cache }
+        }
+        "search_result" => Part::Text { text: found(&block, at)?.into(), cache },
+        "thinking" => {
+            let signature = text(block.signature).filter(|signature| !signature.is_empty());
+            let text = text(block.thinking).unwrap_or_default();
+            Part::Thought(Thought { text, seal: signature.map(Seal::Signature), place: None })
+        }
+        "redacted_thinking" => {
+            let seal = Some(Seal::Encrypted(needed(block.data, at, "data")?));
+            Part::Thought(Thought { text: "".into(), seal, place: None })
+        }
+        "tool_use" => Part::Call {
+            id: needed(block.id, at, "id")?,
+            name: needed(block.name, at, "name")?,
+            arguments: input(block.input, &At::Member(at, "input"))?,
+            cache,
+        },
+        // No result stands in another, however deep somebody might put them.
+        "tool_result" if !within => {
+            let here = At::Member(at, "content");
+            let parts = block.content.map(|raw| contents(raw, &here, true, dropped)).transpose()?;
+            let failed = block.is_error.map(|raw| boolean(raw, &At::Member(at, "is_error"))).transpose()?;
+            Part::Result {
+                id: needed(block.tool_use_id, at, "tool_use_id")?,
+                parts: parts.unwrap_or_default(),
+                is_error: failed.unwrap_or(false),
+                cache,
+            }
+        }
+        _ => Part::Foreign { kind },
+    };
+    Ok(part)
+}
+
+fn needed<'a>(raw: Raw<'a>, at: &At<'_>, name: &str) -> Result<Text<'a>, Unfit> {
+    let at = At::Member(at, name);
+    string(raw.ok_or_else(|| at.unfit(format!("{at} is missing")))?, &at)
+}
+
+fn input<'a>(raw: Raw<'a>, at: &At<'_>) -> Result<Arguments<'a>, Unfit> {
+    match raw {
+        Some(raw) if is_object(raw.get()) => Ok(Arguments::Json(json(raw))),
+        Some(_) => Err(at.unfit(format!("{at} has to be an object"))),
+        None => Err(at.unfit(format!("{at} is missing"))),
+    }
+}
+
+/// How long a prompt is to be cached up to some place.
+pub(super) fn cache(raw: &RawValue, at: &At<'_>) -> Result<Cache, Unfit> {
+    #[derive(Deserialize)]
+    struct Mark<'a> {
+        #[serde(borrow)]
+        ttl: Raw<'a>,
+    }
+    let mark: Mark<'_> = record(raw, at)?;
+    match mark.ttl.map(|raw| string(raw, &At::Member(at, "ttl"))).transpose()?.as_deref() {
+        Some("1h") => Ok(Cache::Long),
+        _ => Ok(Cache::Short),
+    }
+}
+
+fn source<'a>(raw: Raw<'a>, at: &At<'_>) -> Result<Source<'a>, Unfit> {
+    #[derive(Deserialize)]
+    struct From<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Raw<'a>,
+        #[serde(borrow)]
+        media_type: Raw<'a>,
+        #[serde(borrow)]
+        data: Raw<'a>,
+        #[serde(borrow)]
+        url: Raw<'a>,
+        #[serde(borrow)]
+        file_id: Raw<'a>,
+        #[serde(borrow)]
+        content: Raw<'a>,
+    }
+    let from: From<'a> = record(raw.ok_or_else(|| at.unfit(format!("{at} is missing")))?, at)?;
+    let source = match &*needed(from.kind, at, "type")? {
+        "base64" => Source::Base64 {
+            media_type: needed(from.media_type, at, "media_type")?,
+            data: needed(from.data, at, "data")?,
+        },
+        "url" => Source::Url(needed(from.url, at, "url")?),
+        "file" => Source::File(needed(from.file_id, at, "file_id")?),
+        "text" => Source::Plain(needed(from.data, at, "data")?),
+        "content" => {
+            let said = from.content.and_then(texts);
+            let at = At::Member(at, "content");
+            Source::Plain(said.ok_or_else(|| at.unfit("only texts can stand in a document here"))?.into())
+        }
+        other => return Err(at.unfit(format!("a source of type {other} is not known"))),
+    };
+    Ok(source)
+}
+
+/// A search result as text: what it is, where it is from, what it says.
+fn found(block: &Block<'_>, at: &At<'_>) -> Result<String, Unfit> {
+    let said = block.content.and_then(texts);
+    let said = said.ok_or_else(|| At::Member(at, "content").unfit("a search result is a list of texts"))?;
+    let head = [text(block.title), part::<String>(block.source).map(Text::from)];
+    let lines = head.into_iter().flatten().filter(|line| !line.is_empty());
+    Ok(lines.chain([said.into()]).collect::<Vec<_>>().join("\n"))
+}
