@@ -20,7 +20,7 @@ const OLD: &str = "claude-sonnet-4-5";
 const NEW: &str = "claude-opus-5-5";
 
 fn to(model: &str) -> Destination<'_> {
-    Destination { model, ask_usage: false, default_limit: 32_000 }
+    Destination { model, ask_usage: false, default_limit: 32_000, old_limit: false, replays_thoughts: false }
 }
 
 fn names(dropped: &Dropped) -> Vec<String> {
