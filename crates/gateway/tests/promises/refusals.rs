@@ -48,7 +48,14 @@ async fn each_is_said_in_the_shape_that_asked() {
     let (world, mock) = World::before(mock());
     for (method, path, body, status, code) in [
         (Method::POST, "/v1/chat/completions", "{\"model\":\"claude-x\"}", 400, "invalid_request"),
-        (Method::POST, "/v1/messages", "{\"model\":\"gpt-x\"}", 400, "invalid_request"),
+        (Method::POST, "/v1/responses", "{\"model\":\"claude-x\"}", 400, "invalid_request"),
+        (
+            Method::POST,
+            "/v1/messages",
+            "{\"model\":\"gpt-x\",\"messages\":[],\"mcp_servers\":[{}]}",
+            400,
+            "invalid_request",
+        ),
         (Method::POST, "/nowhere", "{}", 404, "not_found"),
         (Method::POST, "/v1//chat/completions", "{}", 404, "not_found"),
         (Method::POST, "/v1/chat%2fcompletions", "{}", 404, "not_found"),
