@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::super::answer::is_signed;
 use super::super::reply::{Checked, Refusal};
+use super::super::signature::{Conversation, Signature, text_block};
 use super::common::{is_name, items, repeated};
 use super::messages::{Asked, NEW};
 
@@ -171,20 +171,49 @@ pub(super) fn tool_ids(asked: &Asked<'_>) -> Checked {
     }
 }
 
+/// Every thought has its text, and stands behind what it stood behind.
 pub(super) fn thoughts_are_unaltered(asked: &Asked<'_>) -> Checked {
+    let mut conversation = Conversation::new(asked.request);
     for (at, message) in messages(asked).enumerate() {
-        for (block_at, block) in blocks(message).enumerate().filter(|(_, block)| block["type"] == "thinking")
-        {
-            let place = format!("messages.{at}.content.{block_at}");
-            let Some(signature) = block["signature"].as_str() else {
-                return Err(Refusal::bad(format!("{place}.thinking.signature: Field required")));
-            };
-            if !is_signed(block["thinking"].as_str().unwrap_or_default(), signature) {
-                return Err(Refusal::bad(format!("{place}: Invalid `signature` in `thinking` block")));
+        conversation.message(role(message));
+        if message["content"].is_string() {
+            conversation.block(&text_block(&message["content"]));
+        }
+        for (block_at, block) in blocks(message).enumerate() {
+            if block["type"] == "thinking" {
+                let place = format!("messages.{at}.content.{block_at}");
+                thought_is_unaltered(asked, block, &conversation, &place)?;
             }
+            conversation.block(block);
         }
     }
     Ok(())
+}
+
+fn thought_is_unaltered(
+    asked: &Asked<'_>,
+    block: &Value,
+    conversation: &Conversation<'_>,
+    place: &str,
+) -> Checked {
+    let Some(signature) = block["signature"].as_str() else {
+        return Err(Refusal::bad(format!("{place}.thinking.signature: Field required")));
+    };
+    let text = block["thinking"].as_str().unwrap_or_default();
+    let Some(signed) = Signature::read(signature).filter(|signed| signed.is_of(text)) else {
+        return Err(Refusal::bad(format!("{place}: Invalid `signature` in `thinking` block")));
+    };
+    if !conversation.place().takes(signed.place) && !drops_misplaced(asked) {
+        return Err(Refusal::bad(format!(
+            "{place}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove \
+             the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
+        )));
+    }
+    Ok(())
+}
+
+fn drops_misplaced(asked: &Asked<'_>) -> bool {
+    asked.request["thinking"]["block_binding"]["prefix_mismatch_behavior"] == "drop_block"
 }
 
 /// With manual thinking, the turn whose tools were just answered begins with its thoughts.
@@ -262,8 +291,9 @@ fn ids<'a>(turn: &Turn<'a>, kind: &'a str, field: &'a str) -> impl Iterator<Item
 mod tests {
     use serde_json::json;
 
-    use super::super::super::answer::signature;
-    use super::super::messages::tests::{accepts, check, refuses};
+    use super::super::Headers;
+    use super::super::messages::tests::{accepts, check, check_with, refuses};
+    use super::super::messages::{BINDING, OLD};
     use super::*;
 
     fn user(content: Value) -> Value {
@@ -366,14 +396,21 @@ mod tests {
         accepts(history(&[&ask[..], &turn(&["a"]), &turn(&["b"])].concat()));
     }
 
+    /// A thought that was had after these messages.
+    fn thought_after(before: &[Value]) -> Value {
+        let signed = Signature::new("deep", true, Conversation::end(&history(before)));
+        json!({"type": "thinking", "thinking": "deep", "signature": signed.write()})
+    }
+
     #[test]
     fn thoughts_come_back_as_they_were() {
+        let ask = user(json!("x"));
         let with = |thinking: &str, signature: Value| {
             let block = json!({"type": "thinking", "thinking": thinking, "signature": signature});
             let answer = json!([block, {"type": "text", "text": "ok"}]);
-            history(&[user(json!("x")), assistant(answer), user(json!("y"))])
+            history(&[ask.clone(), assistant(answer), user(json!("y"))])
         };
-        let signed = json!(signature("deep", true));
+        let signed = thought_after(std::slice::from_ref(&ask))["signature"].clone();
         accepts(with("deep", signed.clone()));
         refuses(with("shallow", signed), "Invalid `signature`");
         refuses(with("deep", json!(null)), "signature: Field required");
@@ -381,15 +418,45 @@ mod tests {
     }
 
     #[test]
+    fn thoughts_stand_behind_what_they_stood_behind() {
+        let ask = user(json!("x"));
+        let thought = thought_after(std::slice::from_ref(&ask));
+        let first =
+            [ask.clone(), assistant(json!([thought, {"type": "text", "text": "ok"}])), user(json!("y"))];
+        let second = assistant(json!([thought_after(&first), {"type": "text", "text": "yes"}]));
+        let whole = [&first[..], &[second, user(json!("z"))]].concat();
+        accepts(history(&whole));
+
+        let mut altered = history(&whole);
+        altered["messages"][2]["content"] = "Y".into();
+        refuses(
+            altered.clone(),
+            "messages.3.content.0: Invalid `signature` in `thinking` block. The block is bound",
+        );
+        altered["thinking"] =
+            json!({"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
+        let headers = Headers { version: Some(OLD), beta: Some(BINDING) };
+        assert_eq!(check_with(headers, altered), Ok(()));
+
+        let mut rebuilt = history(&whole);
+        rebuilt["system"] = "be brief".into();
+        refuses(rebuilt, "messages.1.content.0");
+        // The first thoughts can be left out.
+        let mut shortened = history(&whole);
+        shortened["messages"][1]["content"].as_array_mut().unwrap().remove(0);
+        accepts(shortened);
+    }
+
+    #[test]
     fn manual_thinking_goes_on_with_its_thoughts() {
+        let ask = [user(json!("x"))];
         let with = |blocks: Value| {
             json!({
                 "max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024},
-                "messages": [user(json!("x")), assistant(blocks), user(json!([result("a")]))],
+                "messages": [ask[0], assistant(blocks), user(json!([result("a")]))],
             })
         };
-        let thought = json!({"type": "thinking", "thinking": "deep", "signature": signature("deep", true)});
-        accepts(with(json!([thought, tool_use("a")])));
+        accepts(with(json!([thought_after(&ask), tool_use("a")])));
         refuses(with(json!([tool_use("a")])), "Expected `thinking`");
     }
 

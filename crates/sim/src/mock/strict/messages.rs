@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::caps::{self, ClaudeCaps, Thinking};
 use super::super::reply::{Checked, Refusal};
+use super::Headers;
 use super::claude_history as history;
 use super::common::{is_name, items, repeated};
 
@@ -11,6 +12,8 @@ use super::common::{is_name, items, repeated};
 pub(super) struct Asked<'a> {
     pub(super) request: &'a Value,
     pub(super) version: &'a str,
+    /// The names in `anthropic-beta`, as they stand there.
+    pub(super) betas: &'a str,
     pub(super) caps: Option<&'static ClaudeCaps>,
     pub(super) generates: bool,
 }
@@ -44,13 +47,15 @@ const CHECKS: &[Check] = &[
 
 pub(super) const OLD: &str = "2023-06-01";
 pub(super) const NEW: &str = "2026-10-21";
+pub(super) const BINDING: &str = "thinking-binding-controls-2026-08-01";
 const MOST_NAME: usize = 128;
 const LEAST_BUDGET: u64 = 1_024;
 const MOST_BREAKPOINTS: usize = 4;
 
-pub(super) fn all(request: &Value, version: Option<&str>, generates: bool) -> Checked {
+pub(super) fn all(request: &Value, headers: Headers<'_>, generates: bool) -> Checked {
     let caps = caps::claude(request["model"].as_str().unwrap_or_default());
-    let asked = Asked { request, version: version.unwrap_or_default(), caps, generates };
+    let (version, betas) = (headers.version.unwrap_or_default(), headers.beta.unwrap_or_default());
+    let asked = Asked { request, version, betas, caps, generates };
     CHECKS.iter().try_for_each(|check| check(&asked))
 }
 
@@ -184,17 +189,25 @@ fn sampling_of_2026(asked: &Asked<'_>) -> Checked {
 fn thinking(asked: &Asked<'_>) -> Checked {
     let thinking = &asked.request["thinking"];
     match thinking["type"].as_str() {
-        Some("enabled") => budget(asked, &thinking["budget_tokens"]),
+        Some("enabled") => binding(asked).and_then(|()| budget(asked, &thinking["budget_tokens"])),
         Some("adaptive") if asked.caps.is_some_and(|caps| !caps.adaptive) => {
             Err(Refusal::bad("adaptive thinking is not supported on this model"))
         }
         Some("disabled") if asked.caps.is_some_and(|caps| caps.thinking == Thinking::Always) => {
             Err(Refusal::bad("thinking.type: 'disabled' is not supported on this model"))
         }
-        Some("adaptive" | "disabled" | "between_tools") => Ok(()),
+        Some("adaptive" | "disabled" | "between_tools") => binding(asked),
         None if thinking.is_null() => Ok(()),
         _ => Err(Refusal::bad("thinking.type: Input should be enabled, adaptive, disabled or between_tools")),
     }
+}
+
+/// What becomes of thoughts that are out of place is told in a beta.
+fn binding(asked: &Asked<'_>) -> Checked {
+    if asked.request["thinking"]["block_binding"].is_null() || asked.betas.contains(BINDING) {
+        return Ok(());
+    }
+    Err(Refusal::bad(format!("thinking.block_binding: requires `{BINDING}` in the `anthropic-beta` header.")))
 }
 
 fn budget(asked: &Asked<'_>, budget: &Value) -> Checked {
@@ -242,12 +255,16 @@ pub(super) mod tests {
 
     /// Checks a request that is fine, with some fields changed.
     pub(in super::super) fn check(version: &str, change: Value) -> Checked {
+        check_with(Headers { version: Some(version), beta: None }, change)
+    }
+
+    pub(in super::super) fn check_with(headers: Headers<'_>, change: Value) -> Checked {
         let mut request =
             json!({"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "hello"}]});
         for (name, value) in change.as_object().unwrap() {
             request[name] = value.clone();
         }
-        super::super::messages(&request, Some(version))
+        super::super::messages(&request, headers)
     }
 
     pub(in super::super) fn accepts(change: Value) {
@@ -273,7 +290,7 @@ pub(super) mod tests {
     #[test]
     fn the_version_is_needed_and_known() {
         let request = json!({});
-        assert!(all(&request, None, true).unwrap_err().message.contains("header is required"));
+        assert!(all(&request, Headers::default(), true).unwrap_err().message.contains("header is required"));
         assert!(check("2020-01-01", json!({})).unwrap_err().message.contains("not a valid version"));
     }
 
@@ -284,7 +301,7 @@ pub(super) mod tests {
         refuses(json!({"max_tokens": -1}), "max_tokens");
         accepts(json!({"max_tokens": 0}));
         let counted = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
-        assert_eq!(super::super::count_tokens(&counted, Some(OLD)), Ok(()));
+        assert_eq!(super::super::count_tokens(&counted, Headers { version: Some(OLD), beta: None }), Ok(()));
     }
 
     #[test]
@@ -340,6 +357,16 @@ pub(super) mod tests {
         let mut narrow = with(json!(1024), 2000);
         narrow["top_k"] = json!(5);
         refuses(narrow, "top_k");
+    }
+
+    #[test]
+    fn a_setting_of_a_beta_needs_its_header() {
+        let setting =
+            json!({"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
+        refuses(json!({"thinking": setting}), "anthropic-beta");
+        let beta = format!("files-api-2025-04-14,{BINDING}");
+        let headers = Headers { version: Some(OLD), beta: Some(&beta) };
+        assert_eq!(check_with(headers, json!({"thinking": setting})), Ok(()));
     }
 
     #[test]

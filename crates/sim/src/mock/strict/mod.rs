@@ -32,11 +32,18 @@ pub(super) fn responses(request: &Value) -> Checked {
     all(responses::CHECKS, request)
 }
 
-pub(super) fn messages(request: &Value, version: Option<&str>) -> Checked {
-    messages::all(request, version, true)
+/// What the headers of Anthropic's say.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Headers<'a> {
+    pub(super) version: Option<&'a str>,
+    pub(super) beta: Option<&'a str>,
+}
+
+pub(super) fn messages(request: &Value, headers: Headers<'_>) -> Checked {
+    messages::all(request, headers, true)
 }
 
 /// The same, but nothing is generated, so `max_tokens` is not needed.
-pub(super) fn count_tokens(request: &Value, version: Option<&str>) -> Checked {
-    messages::all(request, version, false)
+pub(super) fn count_tokens(request: &Value, headers: Headers<'_>) -> Checked {
+    messages::all(request, headers, false)
 }

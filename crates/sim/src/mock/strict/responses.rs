@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::answer::is_signed;
 use super::super::reply::{Checked, Refusal};
+use super::super::signature::Signature;
 use super::Check;
 use super::common::{count_from, items, repeated, required, text_model};
 use super::openai::{effort_of_model, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported};
@@ -100,7 +100,7 @@ fn outputs_have_their_call(request: &Value) -> Checked {
 fn reasoning_is_unaltered(request: &Value) -> Checked {
     for (at, item) in items(&request["input"]).enumerate() {
         let content = item["encrypted_content"].as_str().filter(|_| item["type"] == "reasoning");
-        if content.is_some_and(|content| !is_signed("", content)) {
+        if content.is_some_and(|content| Signature::read(content).is_none_or(|read| !read.is_of(""))) {
             return Err(Refusal::bad("The encrypted content could not be verified.")
                 .param(format!("input[{at}].encrypted_content"))
                 .code("invalid_encrypted_content"));
@@ -159,7 +159,7 @@ fn format_is_named(request: &Value) -> Checked {
 mod tests {
     use serde_json::json;
 
-    use super::super::super::answer::signature;
+    use super::super::super::signature::Place;
     use super::*;
 
     fn check(change: Value) -> Checked {
@@ -222,7 +222,7 @@ mod tests {
             let item = json!({"type": "reasoning", "summary": [], "encrypted_content": content});
             json!({"input": [item, {"role": "user", "content": "x"}]})
         };
-        assert_eq!(check(with(&signature("thought", false))), Ok(()));
+        assert_eq!(check(with(&Signature::new("thought", false, Place::default()).write())), Ok(()));
         refuses(with("bm90IG91cnM="), "could not be verified");
     }
 
