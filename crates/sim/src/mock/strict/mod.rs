@@ -1,10 +1,14 @@
 //! What the real providers refuse with a 400, as tables of small checks. The first that complains wins.
 //!
-//! Unknown fields are never refused, though a provider might: whoever is tested with this mock has to pass
-//! them on, and a test has to see that they arrive.
+//! Fields that nobody knows are never refused, though a provider might: whoever is tested with this mock has
+//! to pass them on, and a test has to see that they arrive. Those that the other protocol has are: where one is
+//! translated into the other, they must not leak.
 
 mod chat;
+mod claude_blocks;
 mod claude_history;
+mod claude_thoughts;
+mod claude_words;
 mod common;
 mod messages;
 mod openai;
