@@ -5,18 +5,26 @@ use serde_json::Value;
 use super::super::caps::{self, ChatTools};
 use super::super::reply::{Checked, Refusal};
 use super::Check;
+use super::chat_parts as parts;
+use super::chat_words as words;
 use super::common::{count_from, items, number_within, repeated, text_model};
 use super::openai::{
-    effort_of_model, reasons, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported,
+    effort_of_model, invalid_value, reasons, sampling_of_reasoning_models, sampling_ranges, tool_name,
+    unsupported,
 };
 
 pub(super) const CHECKS: &[Check] = &[
     text_model,
+    words::fields,
     some_messages,
     known_roles,
     contents,
+    parts::parts,
+    parts::calls,
     tool_calls_are_answered,
+    words::tools,
     tools_are_named,
+    words::choice,
     choice_names_a_tool,
     ranges,
     one_limit,
@@ -24,7 +32,10 @@ pub(super) const CHECKS: &[Check] = &[
     sampling,
     effort,
     tools_on_this_endpoint,
+    words::format,
     json_schema_is_named,
+    words::metadata,
+    words::tier,
 ];
 
 const ROLES: [&str; 6] = ["developer", "system", "user", "assistant", "tool", "function"];
@@ -57,8 +68,7 @@ fn known_roles(request: &Value) -> Checked {
         let role = message["role"].as_str().unwrap_or_default();
         if !ROLES.contains(&role) {
             let param = format!("messages[{at}].role");
-            let message = format!("Invalid value: '{role}'. Supported values are: {}.", ROLES.join(", "));
-            return Err(Refusal::bad(message).param(param).code("invalid_value"));
+            return Err(invalid_value(role, &ROLES, &param));
         }
     }
     Ok(())
@@ -226,7 +236,7 @@ fn json_schema_is_named(request: &Value) -> Checked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -244,19 +254,19 @@ mod tests {
         super::super::chat(request)
     }
 
-    fn accepts(change: Value) {
+    pub(in super::super) fn accepts(change: Value) {
         let request = with(change);
         assert_eq!(check(&request), Ok(()), "{request}");
     }
 
-    fn refuses(change: Value, complaint: &str) {
+    pub(in super::super) fn refuses(change: Value, complaint: &str) {
         let request = with(change);
         let refusal = check(&request).expect_err(&request.to_string());
         assert_eq!(refusal.status, 400);
         assert!(refusal.message.contains(complaint), "{}", refusal.message);
     }
 
-    fn function(name: &str) -> Value {
+    pub(in super::super) fn function(name: &str) -> Value {
         json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
     }
 
@@ -268,7 +278,7 @@ mod tests {
         json!({"role": "assistant", "content": null, "tool_calls": calls})
     }
 
-    fn result(id: &str) -> Value {
+    pub(in super::super) fn result(id: &str) -> Value {
         json!({"role": "tool", "tool_call_id": id, "content": "done"})
     }
 

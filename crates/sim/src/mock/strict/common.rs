@@ -13,11 +13,15 @@ pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
 /// A field that has to be there.
 pub(super) fn required(request: &Value, name: &str) -> Checked {
     if request[name].is_null() {
-        return Err(Refusal::bad(format!("Missing required parameter: '{name}'."))
-            .param(name)
-            .code("missing_required_parameter"));
+        return Err(missing(name));
     }
     Ok(())
+}
+
+pub(super) fn missing(param: &str) -> Refusal {
+    Refusal::bad(format!("Missing required parameter: '{param}'."))
+        .param(param)
+        .code("missing_required_parameter")
 }
 
 pub(super) fn text_model(request: &Value) -> Checked {

@@ -5,6 +5,8 @@
 //! translated into the other, they must not leak.
 
 mod chat;
+mod chat_parts;
+mod chat_words;
 mod claude_blocks;
 mod claude_history;
 mod claude_thoughts;

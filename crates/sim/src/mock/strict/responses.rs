@@ -6,7 +6,9 @@ use super::super::reply::{Checked, Refusal};
 use super::super::signature::Signature;
 use super::Check;
 use super::common::{count_from, items, repeated, required, text_model};
-use super::openai::{effort_of_model, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported};
+use super::openai::{
+    effort_of_model, invalid_value, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     text_model,
@@ -48,8 +50,7 @@ fn known_roles(request: &Value) -> Checked {
         let is_message = item["type"].as_str().is_none_or(|kind| kind == "message");
         let role = item["role"].as_str().unwrap_or_default();
         if is_message && !ROLES.contains(&role) {
-            let message = format!("Invalid value: '{role}'. Supported values are: {}.", ROLES.join(", "));
-            return Err(Refusal::bad(message).param(format!("input[{at}].role")).code("invalid_value"));
+            return Err(invalid_value(role, &ROLES, &format!("input[{at}].role")));
         }
     }
     Ok(())
