@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::reply::{Checked, Refusal};
 use super::chat_words::one_of;
 use super::common::{is_address, is_base64, items, missing};
-use super::openai::{invalid_type, tool_name};
+use super::openai::{invalid_type, not_empty, tool_name};
 
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
@@ -114,6 +114,7 @@ fn not_data(kind: &str, param: &str) -> Refusal {
 
 pub(super) fn calls(request: &Value) -> Checked {
     for (at, message) in items(&request["messages"]).enumerate() {
+        not_empty(&message["tool_calls"], &format!("messages[{at}].tool_calls"))?;
         for (call_at, call) in items(&message["tool_calls"]).enumerate() {
             well_formed(call, &format!("messages[{at}].tool_calls[{call_at}]"))?;
         }
@@ -227,6 +228,8 @@ mod tests {
         );
         refuses(function(json!({"name": "f", "input": {}})), "function.arguments");
         refuses(function(json!({"name": "a b", "arguments": "{}"})), "pattern");
+        let none = json!({"role": "assistant", "content": "x", "tool_calls": []});
+        refuses(json!({"messages": [none]}), "messages[0].tool_calls': empty array");
         refuses(with(json!({"id": "a", "type": "tool_use", "name": "f", "input": {}})), "'tool_use'");
         refuses(with(json!({"id": "a", "function": {"name": "f", "arguments": "{}"}})), "tool_calls[0].type");
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::reply::{Checked, Refusal};
 use super::common::{first_of, items, missing};
-use super::openai::{invalid_type, invalid_value, unknown};
+use super::openai::{invalid_type, invalid_value, not_empty, unknown};
 
 const FIELDS: &[&str] = &[
     "anthropic_beta",
@@ -51,6 +51,7 @@ fn without(object: &Value, names: &[&str], param: &str) -> Checked {
 }
 
 pub(super) fn tools(request: &Value) -> Checked {
+    not_empty(&request["tools"], "tools")?;
     for (at, tool) in items(&request["tools"]).enumerate() {
         let param = format!("tools[{at}]");
         without(tool, OF_TOOLS, &param)?;
@@ -153,6 +154,7 @@ mod tests {
 
     #[test]
     fn tools_are_nested() {
+        refuses(json!({"tools": []}), "Invalid 'tools': empty array");
         let schema = json!({"type": "object"});
         refuses(json!({"tools": [{"name": "f", "input_schema": schema}]}), "'tools[0].input_schema'");
         refuses(json!({"tools": [{"name": "f"}]}), "'tools[0].type'");

@@ -20,6 +20,18 @@ pub(super) fn tool_name(name: &Value, param: &str) -> Checked {
     }
 }
 
+/// A list that is there has something in it.
+pub(super) fn not_empty(list: &Value, param: &str) -> Checked {
+    if list.as_array().is_none_or(|items| !items.is_empty()) {
+        return Ok(());
+    }
+    Err(Refusal::bad(format!(
+        "Invalid '{param}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    ))
+    .param(param)
+    .code("empty_array"))
+}
+
 pub(super) fn unknown(param: &str) -> Refusal {
     Refusal::bad(format!("Unknown parameter: '{param}'.")).param(param).code("unknown_parameter")
 }
