@@ -1,11 +1,9 @@
 //! What the model "says": words that follow from the prompt, or calls of its tools, or JSON that fits a
 //! schema. The protocols only give it a form.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::hash::{Hash, draw};
+use super::hash::draw;
 use super::prefix_cache::tokens_of;
 use super::schema;
 
@@ -160,27 +158,6 @@ pub(crate) fn thought(seed: u64) -> String {
     format!("First, {}.", words(draw(seed, 77), 12))
 }
 
-/// Binds a thought to its text, or to nothing shown where the text is kept back.
-pub(crate) fn signature(text: &str, shown: bool) -> String {
-    let said = Hash::new(2).text(text).finish();
-    let kind = u64::from(shown);
-    let seal = Hash::new(3).number(kind).number(said).finish();
-    let bytes: Vec<u8> =
-        [kind, said, seal, draw(seal, 1)].iter().flat_map(|part| part.to_le_bytes()).collect();
-    STANDARD.encode(bytes)
-}
-
-/// Whether this mock wrote the signature, and for this text.
-pub(crate) fn is_signed(text: &str, signature: &str) -> bool {
-    let Ok(bytes) = STANDARD.decode(signature) else { return false };
-    let parts: Vec<u64> =
-        bytes.chunks_exact(8).map(|part| u64::from_le_bytes(part.try_into().unwrap_or_default())).collect();
-    let [kind, said, seal, tail] = parts[..] else { return false };
-    let sealed = seal == Hash::new(3).number(kind).number(said).finish() && tail == draw(seal, 1);
-    let unaltered = if kind == 0 { text.is_empty() } else { said == Hash::new(2).text(text).finish() };
-    sealed && unaltered && bytes.len() == 32
-}
-
 /// Some are not ASCII, so that whoever cuts a stream between bytes is found out.
 const WORDS: [&str; 64] = [
     "amber", "anchor", "apple", "arrow", "autumn", "basin", "beacon", "birch", "bridge", "bright", "café",
@@ -289,17 +266,5 @@ mod tests {
         }
         let text = speak(&Ask { chunks: 500, ..ask(3) }, 0).text;
         assert_eq!(pieces(&text, 500).count(), 500);
-    }
-
-    #[test]
-    fn a_signature_holds_for_its_text_alone() {
-        let signed = signature("thought", true);
-        assert!(is_signed("thought", &signed));
-        assert!(!is_signed("other", &signed) && !is_signed("", &signed));
-        let hidden = signature("thought", false);
-        assert!(is_signed("", &hidden) && !is_signed("thought", &hidden));
-        for forged in ["", "AAAA", "not base64!", &signed[..40], &STANDARD.encode([0; 32])] {
-            assert!(!is_signed("thought", forged) && !is_signed("", forged), "{forged}");
-        }
     }
 }

@@ -71,6 +71,9 @@ pub(crate) struct ClaudeCaps {
     pub(crate) thinking: Thinking,
     /// Shows its thoughts unless told not to.
     pub(crate) shows_thoughts: bool,
+    pub(crate) efforts: &'static [&'static str],
+    /// The most tokens of an answer.
+    pub(crate) max_output: u64,
 }
 
 const CLAUDE_4_5: ClaudeCaps = ClaudeCaps {
@@ -81,9 +84,22 @@ const CLAUDE_4_5: ClaudeCaps = ClaudeCaps {
     adaptive: false,
     thinking: Thinking::OnRequest,
     shows_thoughts: true,
+    efforts: &[],
+    max_output: 64_000,
 };
-const CLAUDE_4_6: ClaudeCaps = ClaudeCaps { prefill: false, adaptive: true, ..CLAUDE_4_5 };
-const CLAUDE_4_7: ClaudeCaps = ClaudeCaps { sampling: false, shows_thoughts: false, ..CLAUDE_4_6 };
+const CLAUDE_4_6: ClaudeCaps = ClaudeCaps {
+    prefill: false,
+    adaptive: true,
+    efforts: &["low", "medium", "high", "max"],
+    max_output: 128_000,
+    ..CLAUDE_4_5
+};
+const CLAUDE_4_7: ClaudeCaps = ClaudeCaps {
+    sampling: false,
+    shows_thoughts: false,
+    efforts: &["low", "medium", "high", "xhigh", "max"],
+    ..CLAUDE_4_6
+};
 const CLAUDE_4_8: ClaudeCaps = ClaudeCaps { mid_system: true, ..CLAUDE_4_7 };
 const CLAUDE_5: ClaudeCaps = ClaudeCaps { thinking: Thinking::ByDefault, ..CLAUDE_4_8 };
 const CLAUDE_5_5: ClaudeCaps = ClaudeCaps { thinking: Thinking::Always, forced_tools: false, ..CLAUDE_5 };

@@ -5,19 +5,20 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Ask, Choice, Stop, Tool, ToolCall, Turn, pieces, signature, speak, thought};
+use super::answer::{Ask, Choice, Stop, Tool, ToolCall, Turn, pieces, speak, thought};
 use super::caps::{self, Thinking};
 use super::events::{EventWriter, Pieces};
 use super::prefix_cache::{LEAST_TOKENS, PrefixHasher, tokens_of};
 use super::prompt::{Prompt, PromptReader, scope};
 use super::reply::{Refusal, Reply, parse_object};
 use super::routes::Asked;
+use super::signature::{Conversation, Signature};
 use super::strict;
 
 pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
     let request = parse_object(&asked.body)?;
     if asked.tuning.strict {
-        strict::messages(&request, asked.header("anthropic-version"))?;
+        strict::messages(&request, headers(asked))?;
     }
     let prompt = read_prompt(&request, asked);
     let answer = answer(&request, &prompt, asked);
@@ -32,10 +33,14 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
 pub(crate) fn count_tokens(asked: &Asked<'_>) -> Result<Reply, Refusal> {
     let request = parse_object(&asked.body)?;
     if asked.tuning.strict {
-        strict::count_tokens(&request, asked.header("anthropic-version"))?;
+        strict::count_tokens(&request, headers(asked))?;
     }
     let prompt = read_prompt(&request, asked);
     Ok(Reply::json(&json!({"input_tokens": prompt.tokens}), 0))
+}
+
+fn headers<'a>(asked: &'a Asked<'_>) -> strict::Headers<'a> {
+    strict::Headers { version: asked.header("anthropic-version"), beta: asked.header("anthropic-beta") }
 }
 
 fn model(request: &Value) -> &str {
@@ -108,8 +113,8 @@ fn answer<'a>(request: &'a Value, prompt: &Prompt, asked: &'a Asked<'_>) -> Answ
         id: format!("msg_{:016x}", prompt.seed),
         model: model(request),
         thought: thought.map(|text| {
-            let signature = signature(&text, shown);
-            (if shown { text } else { String::new() }, signature)
+            let signature = Signature::new(&text, shown, Conversation::end(request));
+            (if shown { text } else { String::new() }, signature.write())
         }),
         thinking_tokens,
         turn,

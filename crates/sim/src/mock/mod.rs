@@ -38,6 +38,7 @@ mod schema;
 mod script;
 mod server;
 mod shared;
+mod signature;
 mod speech;
 mod stats;
 mod strict;

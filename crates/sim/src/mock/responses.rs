@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Ask, Choice, Stop, Tool, ToolCall, Turn, pieces, signature, speak, thought};
+use super::answer::{Ask, Choice, Stop, Tool, ToolCall, Turn, pieces, speak, thought};
 use super::chat::{reasoning_tokens, service_tier};
 use super::events::{EventWriter, Pieces};
 use super::files::CREATED;
@@ -12,6 +12,7 @@ use super::prefix_cache::PrefixHasher;
 use super::prompt::{Prompt, PromptReader, scope, text_of};
 use super::reply::{Refusal, Reply, parse_object};
 use super::routes::Asked;
+use super::signature::{self, Signature};
 use super::strict;
 
 pub(crate) fn reply(asked: &Asked<'_>) -> Result<Reply, Refusal> {
@@ -148,7 +149,7 @@ fn reasoning_item(request: &Value, seed: u64) -> Option<Value> {
     let summary = if summarised { json!([{"type": "summary_text", "text": text}]) } else { json!([]) };
     let mut item = json!({"id": format!("rs_{seed:016x}"), "type": "reasoning", "summary": summary});
     if encrypted {
-        item["encrypted_content"] = signature(&text, false).into();
+        item["encrypted_content"] = Signature::new(&text, false, signature::Place::default()).write().into();
     }
     Some(item)
 }

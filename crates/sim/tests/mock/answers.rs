@@ -290,6 +290,35 @@ async fn thoughts_are_signed_and_have_to_come_back_unaltered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn thoughts_hold_only_behind_what_they_were_had_behind() {
+    let (_mock, mut strict) = strict_mock().await;
+    let mut turns = vec![json!({"role": "user", "content": "one"})];
+    let ask = |turns: &[Value]| {
+        let mut request = message("");
+        request["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+        request["max_tokens"] = 2000.into();
+        request["messages"] = turns.into();
+        request
+    };
+    for question in ["two", "three", "four"] {
+        let answer = strict.post("/v1/messages", &ask(&turns)).await;
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        turns.push(json!({"role": "assistant", "content": answer.json()["content"]}));
+        turns.push(json!({"role": "user", "content": question}));
+    }
+    turns[2]["content"] = "something else".into();
+    let refused = strict.post("/v1/messages", &ask(&turns)).await;
+    assert_eq!(refused.status, 400);
+    let complaint = refused.json()["error"]["message"].clone();
+    assert!(
+        complaint.as_str().unwrap().starts_with("messages.3.content.0: Invalid `signature`"),
+        "{complaint}"
+    );
+    let lenient = with(Tuning::default());
+    assert_eq!(Client::in_memory(&lenient).await.post("/v1/messages", &ask(&turns)).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn equal_beginnings_are_told_as_cached() {
     let (_mock, mut client) = strict_mock().await;
     let long = "word ".repeat(2000);

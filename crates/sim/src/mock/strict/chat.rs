@@ -5,18 +5,27 @@ use serde_json::Value;
 use super::super::caps::{self, ChatTools};
 use super::super::reply::{Checked, Refusal};
 use super::Check;
-use super::common::{count_from, items, number_within, repeated, text_model};
+use super::chat_parts as parts;
+use super::chat_words as words;
+use super::common::{count_from, items, missing, number_within, repeated, text_model};
 use super::openai::{
-    effort_of_model, reasons, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported,
+    effort_of_model, invalid_value, not_empty, reasons, sampling_of_reasoning_models, sampling_ranges,
+    tool_name, unsupported,
 };
 
 pub(super) const CHECKS: &[Check] = &[
     text_model,
+    words::fields,
     some_messages,
     known_roles,
     contents,
+    parts::parts,
+    parts::calls,
     tool_calls_are_answered,
+    words::tools,
     tools_are_named,
+    words::choice,
+    settings_of_tools_need_some,
     choice_names_a_tool,
     ranges,
     one_limit,
@@ -24,7 +33,10 @@ pub(super) const CHECKS: &[Check] = &[
     sampling,
     effort,
     tools_on_this_endpoint,
+    words::format,
     json_schema_is_named,
+    words::metadata,
+    words::tier,
 ];
 
 const ROLES: [&str; 6] = ["developer", "system", "user", "assistant", "tool", "function"];
@@ -39,16 +51,9 @@ const SAMPLING: [&str; 7] = [
 ];
 
 fn some_messages(request: &Value) -> Checked {
-    match request["messages"].as_array() {
-        Some(messages) if !messages.is_empty() => Ok(()),
-        Some(_) => Err(Refusal::bad(
-            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.",
-        )
-        .param("messages")
-        .code("empty_array")),
-        None => Err(Refusal::bad("Missing required parameter: 'messages'.")
-            .param("messages")
-            .code("missing_required_parameter")),
+    match &request["messages"] {
+        Value::Array(_) => not_empty(&request["messages"], "messages"),
+        _ => Err(missing("messages")),
     }
 }
 
@@ -57,8 +62,7 @@ fn known_roles(request: &Value) -> Checked {
         let role = message["role"].as_str().unwrap_or_default();
         if !ROLES.contains(&role) {
             let param = format!("messages[{at}].role");
-            let message = format!("Invalid value: '{role}'. Supported values are: {}.", ROLES.join(", "));
-            return Err(Refusal::bad(message).param(param).code("invalid_value"));
+            return Err(invalid_value(role, &ROLES, &param));
         }
     }
     Ok(())
@@ -133,15 +137,24 @@ fn tools_are_named(request: &Value) -> Checked {
     Ok(())
 }
 
-fn choice_names_a_tool(request: &Value) -> Checked {
+fn settings_of_tools_need_some(request: &Value) -> Checked {
     let choice = &request["tool_choice"];
+    let settings = [
+        ("tool_choice", !choice.is_null() && choice != "none"),
+        ("parallel_tool_calls", !request["parallel_tool_calls"].is_null()),
+    ];
     let has_tools = items(&request["tools"]).next().is_some();
-    if !choice.is_null() && choice != "none" && !has_tools {
-        let message =
-            "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.";
-        return Err(Refusal::bad(message).param("tool_choice"));
+    match settings.iter().find(|(_, is_set)| *is_set && !has_tools) {
+        None => Ok(()),
+        Some((name, _)) => Err(Refusal::bad(format!(
+            "Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
+        ))
+        .param(*name)),
     }
-    let named = choice["function"]["name"].as_str();
+}
+
+fn choice_names_a_tool(request: &Value) -> Checked {
+    let named = request["tool_choice"]["function"]["name"].as_str();
     let exists = |name: &str| items(&request["tools"]).any(|tool| tool["function"]["name"] == name);
     match named.filter(|name| !exists(name)) {
         None => Ok(()),
@@ -226,7 +239,7 @@ fn json_schema_is_named(request: &Value) -> Checked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -244,19 +257,19 @@ mod tests {
         super::super::chat(request)
     }
 
-    fn accepts(change: Value) {
+    pub(in super::super) fn accepts(change: Value) {
         let request = with(change);
         assert_eq!(check(&request), Ok(()), "{request}");
     }
 
-    fn refuses(change: Value, complaint: &str) {
+    pub(in super::super) fn refuses(change: Value, complaint: &str) {
         let request = with(change);
         let refusal = check(&request).expect_err(&request.to_string());
         assert_eq!(refusal.status, 400);
         assert!(refusal.message.contains(complaint), "{}", refusal.message);
     }
 
-    fn function(name: &str) -> Value {
+    pub(in super::super) fn function(name: &str) -> Value {
         json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
     }
 
@@ -268,7 +281,7 @@ mod tests {
         json!({"role": "assistant", "content": null, "tool_calls": calls})
     }
 
-    fn result(id: &str) -> Value {
+    pub(in super::super) fn result(id: &str) -> Value {
         json!({"role": "tool", "tool_call_id": id, "content": "done"})
     }
 
@@ -321,6 +334,8 @@ mod tests {
     fn a_choice_needs_its_tool() {
         let choice = json!({"type": "function", "function": {"name": "b"}});
         refuses(json!({"tool_choice": "required"}), "only allowed when");
+        refuses(json!({"parallel_tool_calls": false}), "'parallel_tool_calls' is only allowed when");
+        accepts(json!({"tools": [function("b")], "parallel_tool_calls": false}));
         refuses(json!({"tools": [function("a")], "tool_choice": choice}), "not found");
         accepts(json!({"tool_choice": "none"}));
     }

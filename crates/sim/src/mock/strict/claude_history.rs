@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::super::answer::is_signed;
 use super::super::reply::{Checked, Refusal};
+use super::claude_thoughts::is_manual;
 use super::common::{is_name, items, repeated};
 use super::messages::{Asked, NEW};
 
@@ -99,7 +99,7 @@ pub(super) fn mid_system(asked: &Asked<'_>) -> Checked {
 
 pub(super) fn prefill(asked: &Asked<'_>) -> Checked {
     let Some(last) = messages(asked).last().filter(|last| role(last) == "assistant") else { return Ok(()) };
-    if asked.caps.is_some_and(|caps| !caps.prefill) || thinks(asked) {
+    if asked.caps.is_some_and(|caps| !caps.prefill) || is_manual(asked) {
         return Err(Refusal::bad(
             "This model does not support assistant message prefill. The conversation must end with a user message.",
         ));
@@ -112,10 +112,6 @@ pub(super) fn prefill(asked: &Asked<'_>) -> Checked {
         Some(_) => Err(Refusal::bad("messages: final assistant content cannot end with trailing whitespace")),
         None => Ok(()),
     }
-}
-
-fn thinks(asked: &Asked<'_>) -> bool {
-    asked.request["thinking"]["type"] == "enabled"
 }
 
 pub(super) fn uses_are_answered(asked: &Asked<'_>) -> Checked {
@@ -171,37 +167,6 @@ pub(super) fn tool_ids(asked: &Asked<'_>) -> Checked {
     }
 }
 
-pub(super) fn thoughts_are_unaltered(asked: &Asked<'_>) -> Checked {
-    for (at, message) in messages(asked).enumerate() {
-        for (block_at, block) in blocks(message).enumerate().filter(|(_, block)| block["type"] == "thinking")
-        {
-            let place = format!("messages.{at}.content.{block_at}");
-            let Some(signature) = block["signature"].as_str() else {
-                return Err(Refusal::bad(format!("{place}.thinking.signature: Field required")));
-            };
-            if !is_signed(block["thinking"].as_str().unwrap_or_default(), signature) {
-                return Err(Refusal::bad(format!("{place}: Invalid `signature` in `thinking` block")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// With manual thinking, the turn whose tools were just answered begins with its thoughts.
-pub(super) fn thinking_goes_on(asked: &Asked<'_>) -> Checked {
-    let turns = turns(asked);
-    let (true, [.., before, last]) = (thinks(asked), turns.as_slice()) else { return Ok(()) };
-    let goes_on = before.role == "assistant" && ids(last, "tool_result", "tool_use_id").next().is_some();
-    let first = before.blocks.first().and_then(|block| block["type"].as_str()).unwrap_or("text");
-    if !goes_on || first == "thinking" || first == "redacted_thinking" {
-        return Ok(());
-    }
-    Err(Refusal::bad(format!(
-        "messages: Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is enabled, a final \
-         `assistant` message must start with a thinking block."
-    )))
-}
-
 /// The newer version is stricter about what stands where.
 pub(super) fn blocks_of_2026(asked: &Asked<'_>) -> Checked {
     if asked.version != NEW {
@@ -224,25 +189,25 @@ pub(super) fn blocks_of_2026(asked: &Asked<'_>) -> Checked {
     Ok(())
 }
 
-fn messages<'a>(asked: &Asked<'a>) -> impl Iterator<Item = &'a Value> {
+pub(super) fn messages<'a>(asked: &Asked<'a>) -> impl Iterator<Item = &'a Value> {
     items(&asked.request["messages"])
 }
 
-fn role(message: &Value) -> &str {
+pub(super) fn role(message: &Value) -> &str {
     message["role"].as_str().unwrap_or_default()
 }
 
-fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
     items(&message["content"])
 }
 
 /// Messages of one role in a row. System messages belong to no turn.
-struct Turn<'a> {
-    role: &'a str,
-    blocks: Vec<&'a Value>,
+pub(super) struct Turn<'a> {
+    pub(super) role: &'a str,
+    pub(super) blocks: Vec<&'a Value>,
 }
 
-fn turns<'a>(asked: &Asked<'a>) -> Vec<Turn<'a>> {
+pub(super) fn turns<'a>(asked: &Asked<'a>) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::new();
     for message in messages(asked).filter(|message| role(message) != "system") {
         match turns.last_mut() {
@@ -253,36 +218,35 @@ fn turns<'a>(asked: &Asked<'a>) -> Vec<Turn<'a>> {
     turns
 }
 
-fn ids<'a>(turn: &Turn<'a>, kind: &'a str, field: &'a str) -> impl Iterator<Item = &'a str> {
+pub(super) fn ids<'a>(turn: &Turn<'a>, kind: &'a str, field: &'a str) -> impl Iterator<Item = &'a str> {
     let of_kind = turn.blocks.clone().into_iter().filter(move |block| block["type"] == kind);
     of_kind.filter_map(move |block| block[field].as_str())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
-    use super::super::super::answer::signature;
     use super::super::messages::tests::{accepts, check, refuses};
     use super::*;
 
-    fn user(content: Value) -> Value {
+    pub(in super::super) fn user(content: Value) -> Value {
         json!({"role": "user", "content": content})
     }
 
-    fn assistant(content: Value) -> Value {
+    pub(in super::super) fn assistant(content: Value) -> Value {
         json!({"role": "assistant", "content": content})
     }
 
-    fn history(messages: &[Value]) -> Value {
+    pub(in super::super) fn history(messages: &[Value]) -> Value {
         json!({"messages": messages})
     }
 
-    fn tool_use(id: &str) -> Value {
+    pub(in super::super) fn tool_use(id: &str) -> Value {
         json!({"type": "tool_use", "id": id, "name": "f", "input": {}})
     }
 
-    fn result(id: &str) -> Value {
+    pub(in super::super) fn result(id: &str) -> Value {
         json!({"type": "tool_result", "tool_use_id": id, "content": "done"})
     }
 
@@ -367,35 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_come_back_as_they_were() {
-        let with = |thinking: &str, signature: Value| {
-            let block = json!({"type": "thinking", "thinking": thinking, "signature": signature});
-            let answer = json!([block, {"type": "text", "text": "ok"}]);
-            history(&[user(json!("x")), assistant(answer), user(json!("y"))])
-        };
-        let signed = json!(signature("deep", true));
-        accepts(with("deep", signed.clone()));
-        refuses(with("shallow", signed), "Invalid `signature`");
-        refuses(with("deep", json!(null)), "signature: Field required");
-        refuses(with("deep", json!("bm90IG91cnM=")), "Invalid `signature`");
-    }
-
-    #[test]
-    fn manual_thinking_goes_on_with_its_thoughts() {
-        let with = |blocks: Value| {
-            json!({
-                "max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024},
-                "messages": [user(json!("x")), assistant(blocks), user(json!([result("a")]))],
-            })
-        };
-        let thought = json!({"type": "thinking", "thinking": "deep", "signature": signature("deep", true)});
-        accepts(with(json!([thought, tool_use("a")])));
-        refuses(with(json!([tool_use("a")])), "Expected `thinking`");
-    }
-
-    #[test]
     fn the_newer_version_is_stricter_about_blocks() {
-        let document = json!({"type": "document", "source": {"type": "text", "data": "x"}});
+        let document =
+            json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}});
         let answered = history(&[user(json!("x")), assistant(json!([document])), user(json!("y"))]);
         accepts(answered.clone());
         assert!(check(NEW, answered).unwrap_err().message.contains("document"));

@@ -1,5 +1,7 @@
 //! What several tables need.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::super::reply::{Checked, Refusal};
@@ -11,11 +13,15 @@ pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
 /// A field that has to be there.
 pub(super) fn required(request: &Value, name: &str) -> Checked {
     if request[name].is_null() {
-        return Err(Refusal::bad(format!("Missing required parameter: '{name}'."))
-            .param(name)
-            .code("missing_required_parameter"));
+        return Err(missing(name));
     }
     Ok(())
+}
+
+pub(super) fn missing(param: &str) -> Refusal {
+    Refusal::bad(format!("Missing required parameter: '{param}'."))
+        .param(param)
+        .code("missing_required_parameter")
 }
 
 pub(super) fn text_model(request: &Value) -> Checked {
@@ -55,6 +61,20 @@ pub(super) fn is_name(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len()) && name.bytes().all(allowed)
 }
 
+/// The first of these names that an object has a field of, be it null.
+pub(super) fn first_of<'a>(object: &Value, names: &[&'a str]) -> Option<&'a str> {
+    names.iter().find(|name| object.get(**name).is_some()).copied()
+}
+
+/// Of at least one byte.
+pub(super) fn is_base64(data: &str) -> bool {
+    STANDARD.decode(data).is_ok_and(|bytes| !bytes.is_empty())
+}
+
+pub(super) fn is_address(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
 /// The first of these names that comes twice.
 pub(super) fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = std::collections::HashSet::new();
@@ -75,6 +95,13 @@ mod tests {
         }
         assert_eq!(repeated(["a", "b", "a"].into_iter()), Some("a"));
         assert_eq!(repeated(["a", "b"].into_iter()), None);
+    }
+
+    #[test]
+    fn a_field_is_there_even_as_null() {
+        assert_eq!(first_of(&json!({"b": null}), &["a", "b"]), Some("b"));
+        assert_eq!(first_of(&json!({"b": 1}), &["a"]), None);
+        assert_eq!(first_of(&json!("a"), &["a"]), None);
     }
 
     #[test]

@@ -2,15 +2,21 @@
 
 use serde_json::Value;
 
-use super::super::caps::{self, ClaudeCaps, Thinking};
+use super::super::caps::{self, ClaudeCaps};
 use super::super::reply::{Checked, Refusal};
+use super::Headers;
+use super::claude_blocks as blocks;
 use super::claude_history as history;
+use super::claude_thoughts as thoughts;
+use super::claude_words as words;
 use super::common::{is_name, items, repeated};
 
 /// A request with what decides about it.
 pub(super) struct Asked<'a> {
     pub(super) request: &'a Value,
     pub(super) version: &'a str,
+    /// The names in `anthropic-beta`, as they stand there.
+    pub(super) betas: &'a str,
     pub(super) caps: Option<&'static ClaudeCaps>,
     pub(super) generates: bool,
 }
@@ -21,36 +27,46 @@ const CHECKS: &[Check] = &[
     known_version,
     model,
     max_tokens,
+    words::fields,
     history::some_messages,
     history::known_roles,
     history::user_begins,
+    words::fields_of_messages,
     history::contents,
+    blocks::blocks,
+    blocks::system,
     history::mid_system,
     history::prefill,
     history::uses_are_answered,
     history::results_have_their_use,
     history::tool_ids,
-    history::thoughts_are_unaltered,
-    history::thinking_goes_on,
+    thoughts::thoughts_are_unaltered,
+    thoughts::thinking_goes_on,
     history::blocks_of_2026,
+    words::tools,
     tools_are_named,
+    words::choice,
     choice,
+    words::output,
+    words::metadata,
+    words::tier,
+    words::stops,
     sampling_ranges,
     sampling_of_model,
     sampling_of_2026,
-    thinking,
+    thoughts::thinking,
     breakpoints,
 ];
 
 pub(super) const OLD: &str = "2023-06-01";
 pub(super) const NEW: &str = "2026-10-21";
 const MOST_NAME: usize = 128;
-const LEAST_BUDGET: u64 = 1_024;
 const MOST_BREAKPOINTS: usize = 4;
 
-pub(super) fn all(request: &Value, version: Option<&str>, generates: bool) -> Checked {
+pub(super) fn all(request: &Value, headers: Headers<'_>, generates: bool) -> Checked {
     let caps = caps::claude(request["model"].as_str().unwrap_or_default());
-    let asked = Asked { request, version: version.unwrap_or_default(), caps, generates };
+    let (version, betas) = (headers.version.unwrap_or_default(), headers.beta.unwrap_or_default());
+    let asked = Asked { request, version, betas, caps, generates };
     CHECKS.iter().try_for_each(|check| check(&asked))
 }
 
@@ -72,7 +88,12 @@ fn model(asked: &Asked<'_>) -> Checked {
 /// Nothing generated with 0: it only fills the cache.
 fn max_tokens(asked: &Asked<'_>) -> Checked {
     let value = &asked.request["max_tokens"];
+    let most = asked.caps.map_or(u64::MAX, |caps| caps.max_output);
     match value.as_u64() {
+        Some(wanted) if wanted > most => Err(Refusal::bad(format!(
+            "max_tokens: {wanted} > {most}, which is the maximum allowed number of output tokens for {}",
+            asked.request["model"].as_str().unwrap_or_default()
+        ))),
         Some(_) => Ok(()),
         None if value.is_null() && !asked.generates => Ok(()),
         None if value.is_null() => Err(Refusal::bad("max_tokens: Field required")),
@@ -168,6 +189,9 @@ fn sampling_of_model(asked: &Asked<'_>) -> Checked {
         (Some(_), _) if request["thinking"]["type"] == "enabled" && is_set_otherwise(request, "top_k") => {
             Err(Refusal::bad("`top_k` must be unset when thinking is enabled."))
         }
+        (Some(_), Some(_)) if !request["temperature"].is_null() && !request["top_p"].is_null() => {
+            Err(Refusal::bad("`temperature` and `top_p` cannot both be specified for this model."))
+        }
         _ => Ok(()),
     }
 }
@@ -179,38 +203,6 @@ fn sampling_of_2026(asked: &Asked<'_>) -> Checked {
         Some(name) => Err(Refusal::bad(format!("{name}: is not supported with anthropic-version {NEW}."))),
         None => Ok(()),
     }
-}
-
-fn thinking(asked: &Asked<'_>) -> Checked {
-    let thinking = &asked.request["thinking"];
-    match thinking["type"].as_str() {
-        Some("enabled") => budget(asked, &thinking["budget_tokens"]),
-        Some("adaptive") if asked.caps.is_some_and(|caps| !caps.adaptive) => {
-            Err(Refusal::bad("adaptive thinking is not supported on this model"))
-        }
-        Some("disabled") if asked.caps.is_some_and(|caps| caps.thinking == Thinking::Always) => {
-            Err(Refusal::bad("thinking.type: 'disabled' is not supported on this model"))
-        }
-        Some("adaptive" | "disabled" | "between_tools") => Ok(()),
-        None if thinking.is_null() => Ok(()),
-        _ => Err(Refusal::bad("thinking.type: Input should be enabled, adaptive, disabled or between_tools")),
-    }
-}
-
-fn budget(asked: &Asked<'_>, budget: &Value) -> Checked {
-    let Some(budget) = budget.as_u64() else {
-        return Err(Refusal::bad("thinking.enabled.budget_tokens: Field required"));
-    };
-    if budget < LEAST_BUDGET {
-        return Err(Refusal::bad(format!(
-            "thinking.enabled.budget_tokens: Input should be greater than or equal to {LEAST_BUDGET}"
-        )));
-    }
-    let most = asked.request["max_tokens"].as_u64();
-    if most.is_some_and(|most| budget >= most) {
-        return Err(Refusal::bad("`max_tokens` must be greater than `thinking.budget_tokens`."));
-    }
-    Ok(())
 }
 
 fn breakpoints(asked: &Asked<'_>) -> Checked {
@@ -242,12 +234,16 @@ pub(super) mod tests {
 
     /// Checks a request that is fine, with some fields changed.
     pub(in super::super) fn check(version: &str, change: Value) -> Checked {
+        check_with(Headers { version: Some(version), beta: None }, change)
+    }
+
+    pub(in super::super) fn check_with(headers: Headers<'_>, change: Value) -> Checked {
         let mut request =
             json!({"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "hello"}]});
         for (name, value) in change.as_object().unwrap() {
             request[name] = value.clone();
         }
-        super::super::messages(&request, Some(version))
+        super::super::messages(&request, headers)
     }
 
     pub(in super::super) fn accepts(change: Value) {
@@ -273,7 +269,7 @@ pub(super) mod tests {
     #[test]
     fn the_version_is_needed_and_known() {
         let request = json!({});
-        assert!(all(&request, None, true).unwrap_err().message.contains("header is required"));
+        assert!(all(&request, Headers::default(), true).unwrap_err().message.contains("header is required"));
         assert!(check("2020-01-01", json!({})).unwrap_err().message.contains("not a valid version"));
     }
 
@@ -283,8 +279,14 @@ pub(super) mod tests {
         refuses(json!({"max_tokens": null}), "max_tokens: Field required");
         refuses(json!({"max_tokens": -1}), "max_tokens");
         accepts(json!({"max_tokens": 0}));
+        let with = |model: &str, most: u64| json!({"model": model, "max_tokens": most});
+        accepts(with("claude-haiku-4-5", 64_000));
+        refuses(with("claude-haiku-4-5", 64_001), "64001 > 64000");
+        accepts(with("claude-opus-5-5", 128_000));
+        refuses(with("claude-opus-5-5", 128_001), "claude-opus-5-5");
+        accepts(with("m", 1_000_000));
         let counted = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
-        assert_eq!(super::super::count_tokens(&counted, Some(OLD)), Ok(()));
+        assert_eq!(super::super::count_tokens(&counted, Headers { version: Some(OLD), beta: None }), Ok(()));
     }
 
     #[test]
@@ -320,36 +322,12 @@ pub(super) mod tests {
     fn sampling_depends_on_model_and_version() {
         accepts(json!({"model": "claude-sonnet-4-5", "temperature": 0.3, "top_k": 5}));
         refuses(json!({"temperature": 1.5}), "range");
+        refuses(json!({"model": "claude-sonnet-4-5", "temperature": 0.3, "top_p": 0.9}), "cannot both");
         refuses(json!({"model": "claude-opus-4-7", "temperature": 0.3}), "not supported by this model");
         refuses(json!({"model": "claude-opus-5-5", "top_k": 5}), "top_k");
         accepts(json!({"model": "claude-opus-4-7", "temperature": 1.0}));
         let refusal = check(NEW, json!({"model": "claude-sonnet-4-5", "temperature": 1.0})).unwrap_err();
         assert!(refusal.message.contains(NEW));
-    }
-
-    #[test]
-    fn a_thinking_budget_lies_between_its_bounds() {
-        let with = |budget: Value, most: u64| json!({"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}});
-        accepts(with(json!(1024), 1025));
-        refuses(with(json!(1024), 1024), "must be greater than");
-        refuses(with(json!(1000), 5000), "greater than or equal to 1024");
-        refuses(with(json!(null), 5000), "required");
-        let mut warm = with(json!(1024), 2000);
-        warm["temperature"] = json!(0.5);
-        refuses(warm, "may only be set to 1");
-        let mut narrow = with(json!(1024), 2000);
-        narrow["top_k"] = json!(5);
-        refuses(narrow, "top_k");
-    }
-
-    #[test]
-    fn thinking_is_of_a_kind_that_the_model_has() {
-        let with = |model: &str, kind: &str| json!({"model": model, "thinking": {"type": kind}});
-        refuses(with("claude-sonnet-4-5", "adaptive"), "adaptive");
-        accepts(with("claude-opus-4-6", "adaptive"));
-        refuses(with("claude-opus-5-5", "disabled"), "disabled");
-        accepts(with("claude-opus-5", "disabled"));
-        refuses(with("m", "deep"), "thinking.type");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::caps;
 use super::super::reply::{Checked, Refusal};
-use super::common::{is_name, number_within};
+use super::common::{is_name, missing, number_within};
 
 const MOST_NAME: usize = 64;
 
@@ -16,10 +16,45 @@ pub(super) fn tool_name(name: &Value, param: &str) -> Checked {
         ))
         .param(param)
         .code("invalid_value")),
-        None => Err(Refusal::bad(format!("Missing required parameter: '{param}'."))
-            .param(param)
-            .code("missing_required_parameter")),
+        None => Err(missing(param)),
     }
+}
+
+/// A list that is there has something in it.
+pub(super) fn not_empty(list: &Value, param: &str) -> Checked {
+    if list.as_array().is_none_or(|items| !items.is_empty()) {
+        return Ok(());
+    }
+    Err(Refusal::bad(format!(
+        "Invalid '{param}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    ))
+    .param(param)
+    .code("empty_array"))
+}
+
+pub(super) fn unknown(param: &str) -> Refusal {
+    Refusal::bad(format!("Unknown parameter: '{param}'.")).param(param).code("unknown_parameter")
+}
+
+pub(super) fn invalid_value(value: &str, known: &[&str], param: &str) -> Refusal {
+    let known: Vec<String> = known.iter().map(|known| format!("'{known}'")).collect();
+    Refusal::bad(format!("Invalid value: '{value}'. Supported values are: {}.", known.join(", ")))
+        .param(param)
+        .code("invalid_value")
+}
+
+pub(super) fn invalid_type(param: &str, expected: &str, found: &Value) -> Refusal {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    Refusal::bad(format!("Invalid type for '{param}': expected {expected}, but got {found} instead."))
+        .param(param)
+        .code("invalid_type")
 }
 
 pub(super) fn sampling_ranges(request: &Value) -> Checked {

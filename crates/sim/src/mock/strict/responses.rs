@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::answer::is_signed;
 use super::super::reply::{Checked, Refusal};
+use super::super::signature::Signature;
 use super::Check;
 use super::common::{count_from, items, repeated, required, text_model};
-use super::openai::{effort_of_model, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported};
+use super::openai::{
+    effort_of_model, invalid_value, sampling_of_reasoning_models, sampling_ranges, tool_name, unsupported,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     text_model,
@@ -48,8 +50,7 @@ fn known_roles(request: &Value) -> Checked {
         let is_message = item["type"].as_str().is_none_or(|kind| kind == "message");
         let role = item["role"].as_str().unwrap_or_default();
         if is_message && !ROLES.contains(&role) {
-            let message = format!("Invalid value: '{role}'. Supported values are: {}.", ROLES.join(", "));
-            return Err(Refusal::bad(message).param(format!("input[{at}].role")).code("invalid_value"));
+            return Err(invalid_value(role, &ROLES, &format!("input[{at}].role")));
         }
     }
     Ok(())
@@ -100,7 +101,7 @@ fn outputs_have_their_call(request: &Value) -> Checked {
 fn reasoning_is_unaltered(request: &Value) -> Checked {
     for (at, item) in items(&request["input"]).enumerate() {
         let content = item["encrypted_content"].as_str().filter(|_| item["type"] == "reasoning");
-        if content.is_some_and(|content| !is_signed("", content)) {
+        if content.is_some_and(|content| Signature::read(content).is_none_or(|read| !read.is_of(""))) {
             return Err(Refusal::bad("The encrypted content could not be verified.")
                 .param(format!("input[{at}].encrypted_content"))
                 .code("invalid_encrypted_content"));
@@ -159,7 +160,7 @@ fn format_is_named(request: &Value) -> Checked {
 mod tests {
     use serde_json::json;
 
-    use super::super::super::answer::signature;
+    use super::super::super::signature::Place;
     use super::*;
 
     fn check(change: Value) -> Checked {
@@ -222,7 +223,7 @@ mod tests {
             let item = json!({"type": "reasoning", "summary": [], "encrypted_content": content});
             json!({"input": [item, {"role": "user", "content": "x"}]})
         };
-        assert_eq!(check(with(&signature("thought", false))), Ok(()));
+        assert_eq!(check(with(&Signature::new("thought", false, Place::default()).write())), Ok(()));
         refuses(with("bm90IG91cnM="), "could not be verified");
     }
 
