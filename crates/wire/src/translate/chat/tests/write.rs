@@ -336,7 +336,8 @@ fn results_that_come_one_by_one_stay_together() {
     ];
     let (written, _) = messages(turns, &TO);
     let written: serde_json::Value = serde_json::from_str(&format!("[{written}]")).unwrap();
-    let roles: Vec<_> = written.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let roles: Vec<_> =
+        written.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["tool", "tool", "user", "user", "assistant", "user"]);
     assert_eq!(written[3]["content"], "go on");
 }
