@@ -208,6 +208,8 @@ proptest! {
 
     #[test]
     fn a_longer_history_begins_with_the_bytes_of_the_shorter_one(turns in turns(), cut in 0..8_usize) {
+        // A history is asked about when the user is done; then the model goes on with it.
+        prop_assume!(turns.get(cut).is_none_or(|next| next.role != Role::User));
         let shorter = write(turns[..cut.min(turns.len())].to_vec());
         let longer = write(turns.clone());
         prop_assert!(longer.starts_with(&shorter[..shorter.len() - 2]));
