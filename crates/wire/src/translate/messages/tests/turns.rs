@@ -84,6 +84,21 @@ fn a_last_message_of_the_assistant_is_for_models_that_go_on_from_it() {
 }
 
 #[test]
+fn a_long_history_takes_no_longer_for_each_turn() {
+    let mut turns = vec![user(json!("x"))];
+    for _ in 0..20_000 {
+        turns.extend([assistant(json!([call("c")])), user(json!([result("c")])), system("s")]);
+    }
+    let many: Vec<Value> = (0..20_000).map(|n| call(&n.to_string())).collect();
+    let results: Vec<Value> = (0..20_000).rev().map(|n| result(&n.to_string())).collect();
+    turns.extend([assistant(json!(many)), user(json!(results))]);
+    turns.extend(std::iter::repeat_n(system("s"), 20_000));
+    let begun = std::time::Instant::now();
+    try_write(&history(&turns), NEW).unwrap();
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn calls_and_results_belong_together() {
     let ask = user(json!("x"));
     let table: [(&[Value], &str); 4] = [
@@ -154,8 +169,9 @@ fn thoughts_stand_where_they_stood() {
     assert_eq!(messages(&answered(parts.clone()), NEW)[1], expected);
     parts.splice(4..6, [text_part("äbcd")]);
     assert_eq!(messages(&answered(parts), NEW)[1], expected);
+    let nothing = Part::Refusal { text: "".into() };
     let in_order =
-        vec![thought("A", None), text_part("x"), thought("B", None), call_part("1"), call_part("2")];
+        vec![nothing, thought("A", None), text_part("x"), thought("B", None), call_part("1"), call_part("2")];
     assert_eq!(messages(&answered(in_order), NEW)[1], "assistant: thought A, x, thought B, call 1, call 2");
 }
 
