@@ -1,6 +1,6 @@
 //! The smaller members of a request.
 
-use super::super::json::{Object, array};
+use super::super::json::{Object, array, quote};
 use super::thinking::Think;
 use crate::translate::canon::{Conversation, Format, Json, Tier};
 use crate::translate::claude_caps::Claude;
@@ -102,7 +102,7 @@ pub(super) fn stops(
         return Ok(());
     }
     array(body.key("stop_sequences"), stops, |stop, out| {
-        super::super::json::quote(out, stop);
+        quote(out, stop);
         Ok(())
     })
 }
