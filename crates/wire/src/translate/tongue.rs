@@ -27,19 +27,18 @@ impl Unfit {
     }
 }
 
-/// Of so many hints that were left out the names are kept; who sends more has been told enough.
-const NAMED: usize = 32;
+/// How many names of hints are kept. They go into a header, and who sends more has sent nonsense.
+const MOST_DROPPED: usize = 64;
 
-/// Harmless hints that a translation leaves out, by their names in the client's words; each once, and not more than
-/// somebody reads.
+/// Harmless hints that a translation leaves out, by their names in the client's words; each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped(Vec<Cow<'static, str>>);
 
 impl Dropped {
-    /// Leaves this one out.
+    /// Leaves this one out. Beyond a number that nobody reads, they are not named.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>) {
         let name = name.into();
-        if self.0.len() < NAMED && !self.0.contains(&name) {
+        if self.0.len() < MOST_DROPPED && !self.0.contains(&name) {
             self.0.push(name);
         }
     }

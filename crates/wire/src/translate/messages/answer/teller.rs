@@ -6,6 +6,7 @@
 
 use super::super::failure;
 use super::super::json::Object;
+use super::super::write::wrap;
 use super::stop::Ending;
 use super::waiting::{Line, Step};
 use super::write_usage;
@@ -162,7 +163,7 @@ fn step_event(step: Step<'_>, blocks: &mut u64, names: &Names, out: &mut Vec<u8>
             match block {
                 Block::Call { free: true, .. } => {
                     let mut wrapped = Vec::new();
-                    super::super::write::wrap(text, &mut wrapped);
+                    wrap(text, &mut wrapped);
                     delta.text(member, &String::from_utf8_lossy(&wrapped));
                 }
                 _ => delta.text(member, text),
