@@ -240,9 +240,10 @@ impl Job {
             Body::Events { relay, crossing } => {
                 let failure = failure.or_else(|| {
                     if let Some(crossing) = crossing {
-                        let mut said = Said::default();
+                        let mut said = Vec::new();
                         crossing.finish(&mut said);
-                        said.pass(relay, &mut self.writer);
+                        relay.feed(said.into(), &mut self.writer);
+                        self.writer.mark(relay.at_boundary());
                     }
                     relay.finish(&mut self.writer);
                     self.writer.mark(relay.at_boundary());
@@ -342,9 +343,10 @@ impl Body {
                 writer.mark(relay.at_boundary());
             }
             Body::Events { relay, crossing: Some(crossing) } => {
-                let mut said = Said::default();
+                let mut said = Vec::new();
                 let fits = crossing.feed(&piece, &mut said);
-                said.pass(relay, writer);
+                relay.feed(said.into(), writer);
+                writer.mark(relay.at_boundary());
                 fits.map_err(|long| Refusal::Upstream { cause: long.to_string() })?;
             }
             Body::Bytes { ends, reads } => {
@@ -359,29 +361,6 @@ impl Body {
             }
         }
         Ok(())
-    }
-}
-
-/// What a translated stream says, on its way to where it is looked at.
-#[derive(Default)]
-struct Said(VecDeque<Bytes>);
-
-impl Said {
-    fn pass(self, relay: &mut Relay, writer: &mut Writer) {
-        for bytes in self.0 {
-            relay.feed(bytes, writer);
-            writer.mark(relay.at_boundary());
-        }
-    }
-}
-
-impl Out for Said {
-    fn answer(&mut self, bytes: Bytes) {
-        self.0.push_back(bytes);
-    }
-
-    fn usage(&mut self, bytes: Bytes) {
-        self.0.push_back(bytes);
     }
 }
 

@@ -11,7 +11,7 @@ use super::stop::Ending;
 use super::waiting::{Line, Step};
 use super::write_usage;
 use crate::translate::canon::{Block, Item, Stop};
-use crate::translate::{Names, Reply, Writer, Written};
+use crate::translate::{Names, Reply, Writer};
 use crate::watch::Usage;
 
 /// Writes one stream.
@@ -72,8 +72,7 @@ impl Teller {
 }
 
 impl Writer for Teller {
-    fn item(&mut self, item: &Item<'_>, out: &mut Written) {
-        let out = out.events();
+    fn item(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         if let Item::Open { .. } | Item::Delta { .. } | Item::Stop(_) = item {
             self.begin("", "", out);
         }

@@ -1,15 +1,12 @@
 //! What holds for all requests and answers.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::sse::Event;
+use crate::translate::Reply;
 use crate::translate::canon::*;
-use crate::translate::{Reply, Written};
 use crate::watch::Usage;
 
 const MODELS: [&str; 5] = ["claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-5", "claude-opus-5-5", "m"];
@@ -306,15 +303,13 @@ proptest! {
         let answer = MESSAGES_TONGUE.write_answer(&items, &Reply::default());
         prop_assert!(serde_json::from_slice::<Value>(&answer).is_ok());
         let mut writer = MESSAGES_TONGUE.writer(Reply::default());
-        let mut written = Written::default();
+        let mut written = Vec::new();
         for item in &items {
             writer.item(item, &mut written);
             if *item == Item::End {
                 break;
             }
         }
-        let mut out: VecDeque<Bytes> = VecDeque::new();
-        written.flush(&mut out);
-        check_order(&out.iter().map(|bytes| std::str::from_utf8(bytes).unwrap()).collect::<String>());
+        check_order(std::str::from_utf8(&written).unwrap());
     }
 }
