@@ -217,7 +217,7 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
                     last = Instant::now();
                 }
                 Poll::Ready(Some(Err(broken))) => {
-                    return Poll::Ready(Err(Refusal::Upstream { cause: chain(&broken) }));
+                    return Poll::Ready(Err(Refusal::Upstream { cause: chain(&*broken) }));
                 }
                 Poll::Ready(None) => return Poll::Ready(Ok(None)),
                 Poll::Pending => {

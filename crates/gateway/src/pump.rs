@@ -187,7 +187,7 @@ impl Job {
                         return None;
                     }
                 }
-                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&broken) }),
+                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&*broken) }),
                 Ok((None, _)) => return None,
                 Err(refusal) => return Some(refusal),
             }

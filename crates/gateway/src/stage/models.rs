@@ -207,7 +207,9 @@ async fn collect(mut landed: Landed, patience: &Patience) -> Result<Vec<u8>, Ref
     if let Some(rest) = &mut landed.rest {
         let all = async {
             while let Some(piece) = poll_fn(|cx| rest.poll_chunk(cx)).await {
-                body.extend_from_slice(&piece.map_err(|broken| Refusal::Upstream { cause: chain(&broken) })?);
+                body.extend_from_slice(
+                    &piece.map_err(|broken| Refusal::Upstream { cause: chain(&*broken) })?,
+                );
                 if body.len() > MOST {
                     return Err(Refusal::Upstream { cause: "its list of models is too long".to_owned() });
                 }
