@@ -229,6 +229,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         model: name.unwrap_or_default(),
         client: client.as_ref(),
         headers: &head.headers,
+        once: marks.idempotency,
         query: query.as_deref(),
     };
     let share = asked.share(&wishes.cache, ask.sharing());
@@ -262,6 +263,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         priority: wishes.priority.unwrap_or_default(),
         deadline: Some(patience.of_caller.end()),
     };
+    let now = Instant::now();
     let op = target.op.as_deref().unwrap_or(&head.uri.path()[op_at..]);
     let uri = up::uri(&provider, op, query.as_deref())?;
 
@@ -279,8 +281,16 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         let shared = share.is_some();
         let patience = if shared { patience.of_provider } else { patience.of_caller };
         let progress = Arc::<Progress>::default();
-        let plan =
-            Plan { provider: provider.clone(), model, request, ticket, patience, progress: progress.clone() };
+        let plan = Plan {
+            provider: provider.clone(),
+            model,
+            request,
+            ticket,
+            patience,
+            progress: progress.clone(),
+            since: now,
+            streams,
+        };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
         let manner = Manner { dialect, marks_usage: shared || strip_usage, shared, keep };
@@ -298,7 +308,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
     // Only who asks the provider waits for a permit: a seat on a flight and a kept answer are there at once.
-    let too_late = || provider.standing.lane.hopeless(&ticket, Instant::now());
+    let too_late = || provider.standing.lane.hopeless(&ticket, now);
     let refused = || Err(Refusal::Deadline { after: call.age() });
     // Past the bound of all flights a call flies alone.
     let boards = share.as_ref().filter(|_| !call.gate.tapes.is_spent());

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
+use smallvec::SmallVec;
 use tokio::time::{Instant, timeout};
 use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
@@ -385,9 +386,9 @@ impl Out for Writer {
 }
 
 /// A body in one piece, copied only if it came in several.
-fn joined(mut pieces: std::collections::VecDeque<Bytes>) -> Bytes {
+fn joined(mut pieces: SmallVec<[Bytes; 1]>) -> Bytes {
     if pieces.len() <= 1 {
-        return pieces.pop_front().unwrap_or_default();
+        return pieces.pop().unwrap_or_default();
     }
     let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
     pieces.iter().for_each(|piece| all.extend_from_slice(piece));

@@ -176,6 +176,8 @@ async fn fetch(
         request,
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,
+        since: now,
+        streams: false,
     };
     let mut landed = fly(plan).await.outcome?;
     let status = landed.head.status;

@@ -124,26 +124,28 @@ enum Carrier {
 }
 
 impl Route {
-    /// Sends `request`, at `now`, and waits for the head of its answer.
+    /// Sends `request`, at `now`, and waits for the head of its answer; `streams` says that it asks for a stream.
     ///
     /// A resting connection that turns out to be closed before a byte was written is replaced once by a new
     /// one: the provider has seen nothing, so this is no attempt.
     pub async fn send(
         &self,
         request: Request<Upload>,
+        streams: bool,
         permit: Permit,
         now: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
         match &self.h2 {
             Some(h2) => Box::pin(self.send_h2(h2, request, permit, patience)).await,
-            None => self.send_h1(request, permit, now, patience).await,
+            None => self.send_h1(request, streams, permit, now, patience).await,
         }
     }
 
     async fn send_h1(
         &self,
         mut request: Request<Upload>,
+        streams: bool,
         permit: Permit,
         mut sent: Instant,
         patience: &Patience,
@@ -159,7 +161,7 @@ impl Route {
                     link
                 }
             };
-            match ask(&mut link, request, sent, patience).await {
+            match ask(&mut link, request, streams, sent, patience).await {
                 Ok(response) => {
                     refuse_switch(&response)?;
                     let (head, incoming) = response.into_parts();
@@ -328,13 +330,14 @@ enum Failed {
 async fn ask(
     link: &mut Link,
     request: Request<Upload>,
+    streams: bool,
     sent: Instant,
     patience: &Patience,
 ) -> Result<Response<Incoming>, Failed> {
     let turn = request.body().turn();
     let Link { sender, line, turns, brink, alarm, .. } = link;
     // A body that passes may still be on its way when the answer begins.
-    if turn.is_none() {
+    if streams && turn.is_none() {
         brink.watch();
     }
     alarm.set(due(turn.as_ref(), sent, patience));
