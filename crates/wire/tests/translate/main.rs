@@ -5,7 +5,9 @@
 mod case;
 mod cuts;
 mod golden;
+mod history;
 mod same;
+mod talk;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
