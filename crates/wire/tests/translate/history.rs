@@ -82,6 +82,13 @@ fn message(id: usize, answer: &[Block], names: &Names) -> String {
     )
 }
 
+/// What the provider takes back of an answer: of a message in which all texts are white space, it takes none of them.
+fn taken_back(answer: &[Block]) -> Vec<Block> {
+    let is_text = |block: &&Block| matches!(block, Block::Text(_));
+    let says_nothing = answer.iter().filter(is_text).all(|block| *block == Block::Text("\n\n".into()));
+    answer.iter().filter(|block| !(says_nothing && is_text(block))).cloned().collect()
+}
+
 /// What the client hears of an answer, whole or as a stream that it puts together.
 fn heard(way: Way, answer: &str, names: Names, streamed: bool) -> String {
     let reply = Reply { names, ..reply() };
@@ -141,7 +148,7 @@ fn chat_talks(model: &str, effort: Option<&str>, system: &str, first: &Asked, ro
         };
         let put = send(way, &to, &asked(&messages), &mut before);
         let said = message(id, &round.answer, &put.names);
-        let answer = heard(way, &said, put.names, round.streamed);
+        let answer = heard(way, &said, put.names.clone(), round.streamed);
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let echo = &answer["choices"][0]["message"];
         messages.push(echo.to_string());
@@ -169,6 +176,7 @@ fn chat_talks(model: &str, effort: Option<&str>, system: &str, first: &Asked, ro
         }
         let next = send(way, &to, &asked(&messages), &mut before);
         let sent = last_answer(&unmarked(&next.body));
+        let said = message(id, &taken_back(&round.answer), &put.names);
         let said: &RawValue = serde_json::from_str(&said).unwrap();
         let (sent, said) = (member(&sent, "content").unwrap(), member(said, "content").unwrap());
         assert_eq!(canonical(sent.get()), canonical(said.get()), "the model's own words come back");

@@ -145,14 +145,21 @@ pub(super) fn answer() -> impl Strategy<Value = Vec<Block>> {
     let call = || (0..TOOLS.len(), object()).prop_map(|(tool, arguments)| Block::Call { tool, arguments });
     let said = move |least: usize| {
         let thoughts = prop::collection::vec(thought(), least..3);
-        let text = prop::option::of(text().prop_map(Block::Text));
+        let text =
+            prop::option::of(prop_oneof![4 => text(), 1 => Just("\n\n".to_owned())].prop_map(Block::Text));
         (thoughts, text, prop::collection::vec(call(), 0..3)).prop_map(|(thoughts, text, calls)| {
             thoughts.into_iter().chain(text).chain(calls).collect::<Vec<_>>()
         })
     };
     (said(0), prop::collection::vec(said(1), 0..3), text()).prop_map(|(mut first, more, last)| {
         first.extend(more.into_iter().flatten());
-        if first.iter().all(|block| matches!(block, Block::Thought { .. } | Block::Redacted(_))) {
+        let is_real = |block: &Block| match block {
+            Block::Thought { .. } | Block::Redacted(_) => false,
+            Block::Text(text) => !text.trim().is_empty(),
+            Block::Call { .. } => true,
+        };
+        if !first.iter().any(is_real) {
+            first.retain(|block| !matches!(block, Block::Text(_)));
             first.push(Block::Text(last));
         }
         first
