@@ -239,7 +239,7 @@ impl Job {
             }
             Body::Events { relay, crossing } => {
                 let failure = failure.or_else(|| {
-                    if let Some(crossing) = crossing {
+                    if let Some(crossing) = &mut *crossing {
                         let mut said = Vec::new();
                         crossing.finish(&mut said);
                         relay.feed(said.into(), &mut self.writer);
@@ -255,7 +255,7 @@ impl Job {
                     let torn = "it ended the stream before the answer was complete";
                     (!over).then(|| Refusal::Upstream { cause: torn.to_owned() })
                 });
-                (relay.watch().clone(), failure)
+                (watched(relay, crossing.as_deref()), failure)
             }
         };
         match &failure {
@@ -317,7 +317,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if self.tape.ending().is_none() {
             let watch = match &self.body {
-                Body::Events { relay, .. } => relay.watch().clone(),
+                Body::Events { relay, crossing } => watched(relay, crossing.as_deref()),
                 Body::Bytes { .. } => Watch::default(),
             };
             finish(&self.tape, watch, Some(Refusal::Internal), None);
@@ -333,6 +333,16 @@ enum Body {
     },
     /// A plain answer that is too long to be held, or something opaque.
     Bytes { ends: Option<LongBody>, reads: bool },
+}
+
+/// What a stream has said of itself. A translated one may have told its client less than the provider has counted.
+fn watched(relay: &Relay, crossing: Option<&Crossed>) -> Watch {
+    let mut watch = relay.watch().clone();
+    if let Some(crossing) = crossing {
+        watch.has_usage = crossing.usage().is_some();
+        watch.usage = crossing.usage().unwrap_or_default();
+    }
+    watch
 }
 
 impl Body {
