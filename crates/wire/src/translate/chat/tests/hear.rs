@@ -390,6 +390,13 @@ fn other_choices_than_the_first_are_lost_by_name() {
 }
 
 #[test]
+fn what_stands_beside_a_call_is_lost_by_name() {
+    let called = r#"{"index":0,"id":"a","extra_content":{"google":{"thought_signature":"T"}},"function":{"name":"f","arguments":"{}"}}"#;
+    let items = deltas(&[&format!(r#"{{"tool_calls":[{called}]}}"#)], "stop");
+    assert!(items.contains(&Item::Lost { name: "tool_calls.extra_content".into() }), "{items:?}");
+}
+
+#[test]
 fn a_stream_ends_well_only_if_the_provider_ended_it() {
     let first = r#"{"id":"r","model":"m","choices":[{"index":0,"delta":{"content":"x"}}]}"#;
     let ended = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
