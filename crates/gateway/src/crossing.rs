@@ -48,11 +48,12 @@ pub(crate) struct Back {
 pub(crate) fn leave_behind(headers: &mut HeaderMap, crossing: &Crossing) -> Vec<HeaderName> {
     let foreign =
         |name: &HeaderName| crossing.foreign_headers().iter().any(|prefix| name.as_str().starts_with(prefix));
-    let left: Vec<HeaderName> = headers.keys().filter(|name| foreign(name)).cloned().collect();
+    let mut left: Vec<HeaderName> = headers.keys().filter(|name| foreign(name)).cloned().collect();
     for name in &left {
         headers.remove(name);
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    left.retain(|name| !crossing.is_idle(name.as_str()));
     left
 }
 

@@ -93,6 +93,11 @@ impl Crossing {
         self.client.headers()
     }
 
+    /// Whether nobody misses a header of the client's protocol.
+    pub fn is_idle(&self, header: &str) -> bool {
+        self.client.idle_headers().contains(&header)
+    }
+
     /// A client's request in the provider's words.
     pub fn request(&self, body: &[u8], to: &Destination<'_>) -> Result<Put, Unfit> {
         let mut dropped = Dropped::default();

@@ -89,6 +89,11 @@ pub trait Tongue: Send + Sync + 'static {
     /// How headers begin that mean something in this protocol alone.
     fn headers(&self) -> &'static [&'static str];
 
+    /// Those of them that ask for nothing: every client sends them.
+    fn idle_headers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Reads a request. Fields that nobody knows, and hints that have no place in the canonical form, are dropped by
     /// name; what would change the answer and has no place is [`Unfit`].
     fn read<'a>(&self, body: &'a [u8], dropped: &mut Dropped) -> Result<Conversation<'a>, Unfit>;

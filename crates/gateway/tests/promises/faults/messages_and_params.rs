@@ -305,6 +305,25 @@ async fn k028_what_nobody_knows_is_named_at_every_depth() {
     }
 }
 
+/// And only what was asked for: what every client sends is no loss.
+#[tokio::test(start_paused = true)]
+async fn k028_an_ordinary_call_loses_nothing() {
+    for path in [CHAT, MESSAGES] {
+        for (header, named) in [
+            ("x-stainless-lang", false),
+            ("anthropic-beta", path == MESSAGES),
+            ("openai-organization", path == CHAT),
+        ] {
+            let (world, _mock) = both(mock());
+            let mut request = asked(path, with_everything(path).to_string());
+            request.headers_mut().insert(header, HeaderValue::from_static("x"));
+            let reply = world.ask(request).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert_eq!(reply.header("x-sluicegate-dropped"), if named { header } else { "" }, "{path}");
+        }
+    }
+}
+
 /// Both providers, OpenAI-shaped hosts beside them, and a Claude of every sort.
 #[tokio::test(start_paused = true)]
 async fn k029_every_provider_is_told_the_effort_in_its_own_words() {
