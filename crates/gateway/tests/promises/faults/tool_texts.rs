@@ -68,6 +68,69 @@ async fn k022_long_and_odd_names_go_up_shortened_and_come_back() {
     }
 }
 
+/// Ids too: whatever a server has made up, results find their calls.
+#[tokio::test(start_paused = true)]
+async fn k022_long_and_odd_ids_go_up_as_such_as_are_taken() {
+    let long = |length: usize, end: &str| format!("{}{end}", "a".repeat(length - end.len()));
+    for (path, longest, odd) in [(MESSAGES, 64, true), (CHAT, 256, false)] {
+        for ids in [
+            [long(64, "x"), long(64, "y")],
+            [long(300, "x"), long(300, "y")],
+            ["functions.f:0".into(), "functions.f:1".into()],
+            ["ü".repeat(50), "ü".repeat(51)],
+        ] {
+            let put = puts(path, &called_twice(path, &ids)).await;
+            let messages = put.body["messages"].as_array().unwrap();
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let (calls, results): (Vec<_>, Vec<_>) = match path {
+                MESSAGES => (
+                    messages[1]["tool_calls"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|call| text(&call["id"]))
+                        .collect(),
+                    messages[2..4].iter().map(|result| text(&result["tool_call_id"])).collect(),
+                ),
+                _ => (
+                    messages[1]["content"].as_array().unwrap().iter().map(|call| text(&call["id"])).collect(),
+                    messages[2]["content"].as_array().unwrap()[..2]
+                        .iter()
+                        .map(|result| text(&result["tool_use_id"]))
+                        .collect(),
+                ),
+            };
+            assert_eq!(calls, results, "{ids:?}");
+            assert_ne!(calls[0], calls[1], "{ids:?}");
+            let plain =
+                |id: &String| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+            assert!(calls.iter().all(|id| id.len() <= longest && (odd || plain(id))), "{calls:?}");
+            if ids[0].len() <= longest && (odd || plain(&ids[0])) {
+                assert_eq!(calls, ids, "what is taken stays");
+            }
+        }
+    }
+}
+
+/// A conversation with two calls of these ids.
+fn called_twice(path: &str, ids: &[String; 2]) -> Value {
+    let user = json!({"role": "user", "content": "why?"});
+    let messages = match path {
+        CHAT => {
+            let calls: Value = ids.iter().map(|id| call(id, "f", "{}")).collect();
+            let result = |id: &String| json!({"role": "tool", "tool_call_id": id, "content": "42"});
+            json!([user, {"role": "assistant", "content": null, "tool_calls": calls}, result(&ids[0]), result(&ids[1])])
+        }
+        _ => {
+            let calls: Value = ids.iter().map(|id| tool_use(id, "f", &json!({}))).collect();
+            let result = |id: &String| json!({"type": "tool_result", "tool_use_id": id, "content": "42"});
+            let results: Value = ids.iter().map(result).collect();
+            json!([user, {"role": "assistant", "content": calls}, {"role": "user", "content": results}])
+        }
+    };
+    across_with(path, json!({"messages": messages, "tools": [tool(path, "f")]}))
+}
+
 /// Providers of both protocols take JSON Schema as it is; what one of them refuses all the same is the caller's to know.
 #[tokio::test(start_paused = true)]
 async fn k023_a_schema_passes_as_it_is_written() {
