@@ -70,6 +70,56 @@ async fn k016_pieces_that_come_in_turns_find_their_calls() {
     assert_eq!(answer["content"].as_array().unwrap()[1..], uses);
 }
 
+/// What comes back of calls is taken by a provider that checks it, turn after turn, whole or streamed.
+#[tokio::test(start_paused = true)]
+async fn k016_an_agent_goes_on_before_a_strict_provider() {
+    for path in [CHAT, MESSAGES] {
+        for stream in [false, true] {
+            let (world, mock) = both(mock());
+            let mut call =
+                across_with(path, json!({"tools": [tool(path, "f"), tool(path, "g")], "stream": stream}));
+            call["messages"] = json!([{"role": "user", "content": "please use two tools"}]);
+            for turn in 0..4 {
+                let reply = world.post(path, call.to_string()).await;
+                assert_eq!(reply.status, 200, "turn {turn}: {}", reply.text());
+                let messages = call["messages"].as_array_mut().unwrap();
+                let calls = match (path, stream) {
+                    (CHAT, true) => answer_chat(messages, put_chat_together(&reply.text())),
+                    (CHAT, false) => answer_chat(messages, reply.json()["choices"][0].take()),
+                    (_, true) => answer_message(messages, &put_message_together(&reply.text())),
+                    (_, false) => answer_message(messages, &reply.json()),
+                };
+                // Twos and ones, so that numbers begin anew.
+                assert_eq!(calls, if turn == 0 { 2 } else { 1 }, "turn {turn}: {}", reply.text());
+            }
+            assert_eq!(mock.stats().arrived, 4);
+        }
+    }
+}
+
+/// Takes an answer into the history and gives every call its result. Returns how many there were.
+fn answer_chat(messages: &mut Vec<Value>, mut choice: Value) -> usize {
+    let said = choice["message"].take();
+    let calls = said["tool_calls"].as_array().unwrap().clone();
+    messages.push(said);
+    messages.extend(
+        calls.iter().map(|call| json!({"role": "tool", "tool_call_id": call["id"], "content": "42"})),
+    );
+    messages.push(json!({"role": "user", "content": "now use tool"}));
+    calls.len()
+}
+
+fn answer_message(messages: &mut Vec<Value>, answer: &Value) -> usize {
+    let blocks = answer["content"].as_array().unwrap();
+    messages.push(json!({"role": "assistant", "content": blocks}));
+    let calls: Vec<_> = blocks.iter().filter(|block| block["type"] == "tool_use").collect();
+    let result = |call: &&Value| json!({"type": "tool_result", "tool_use_id": call["id"], "content": "42"});
+    let mut content: Vec<Value> = calls.iter().map(result).collect();
+    content.push(json!({"type": "text", "text": "now use tool"}));
+    messages.push(json!({"role": "user", "content": content}));
+    calls.len()
+}
+
 /// What a client says of the choice, and what the provider of the other protocol gets of it.
 async fn choice(path: &str, said: Value) -> (Value, Value) {
     let mut members = json!({"tools": [tool(path, "f"), tool(path, "g")]});
