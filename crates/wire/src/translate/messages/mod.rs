@@ -27,10 +27,6 @@ impl Tongue for Messages {
         &["anthropic-"]
     }
 
-    fn idle_headers(&self) -> &'static [&'static str] {
-        &["anthropic-version", "anthropic-dangerous-direct-browser-access"]
-    }
-
     fn read<'a>(&self, body: &'a [u8], dropped: &mut Dropped) -> Result<Conversation<'a>, Unfit> {
         read::read(body, dropped)
     }

@@ -133,7 +133,7 @@ impl Blocks {
         let name = text_of(called.and_then(|called| called.name))?;
         let given =
             called.and_then(|called| called.input.or(called.arguments)).map_or(Cow::default(), written);
-        let begins = !name.is_empty() && (!id.is_empty() || !given.is_empty());
+        let begins = !(name.is_empty() || id.is_empty() && given.is_empty());
         let at = match self.find(key, &id, !name.is_empty(), begins) {
             Some(at) if !whole => at,
             _ => {

@@ -126,7 +126,6 @@ fn lesser<'a>(
             "Probabilities of tokens can't be had from a provider of another protocol. Leave 'logprobs' out.",
         )),
         "modalities" => modalities(raw),
-        // What this client's conversations bear of it is read from its messages; for a request there is the effort.
         "reasoning" => reasoning(read, raw, dropped),
         "logprobs" | "presence_penalty" | "frequency_penalty" | "store" if is_nothing => Ok(()),
         "metadata" | "prompt_cache_options" if is_blank(raw) => Ok(()),

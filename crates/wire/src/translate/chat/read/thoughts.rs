@@ -3,11 +3,13 @@
 //! A provider checks its own thoughts by their text, their order and what stands before them. A message of this
 //! protocol has one text and one list of calls; so each thought says how much of either came before it.
 
+use std::ops::Range;
+
 use serde_json::value::RawValue;
 
 use super::super::json::{count, entry, list, plain_text, text, within};
 use crate::fold::json::{Members, is_blank};
-use crate::translate::canon::{Part, Place, Seal, Text, Thought};
+use crate::translate::canon::{Cache, Part, Place, Seal, Text, Thought};
 use crate::translate::{Dropped, Unfit};
 
 /// The thoughts of one message.
@@ -97,7 +99,7 @@ pub(super) fn place<'a>(
         called = called.max(before);
         placed.push(Part::Thought(thought));
     }
-    placed.extend(said.cut);
+    placed.extend(said.cut.map(Cut::rest));
     placed.extend(said.rest);
     placed.extend(calls);
     placed
@@ -124,42 +126,61 @@ fn length(part: &Part<'_>) -> usize {
 /// The parts of a content, taken by characters.
 struct Texts<'a> {
     rest: std::vec::IntoIter<Part<'a>>,
-    /// The rest of a text that was cut.
-    cut: Option<Part<'a>>,
+    /// A text of which the beginning is taken.
+    cut: Option<Cut<'a>>,
     passed: usize,
+}
+
+/// A text from some byte on. It is not moved up each time that a piece is taken.
+struct Cut<'a> {
+    text: Text<'a>,
+    from: usize,
+    cache: Option<Cache>,
 }
 
 impl<'a> Texts<'a> {
     /// Takes all up to this character.
     fn up_to(&mut self, characters: usize, placed: &mut Vec<Part<'a>>) {
-        while self.passed < characters
-            && let Some(part) = self.cut.take().or_else(|| self.rest.next())
-        {
+        while self.passed < characters {
+            let mut cut = match self.cut.take() {
+                Some(cut) => cut,
+                None => match self.rest.next() {
+                    Some(Part::Text { text, cache }) => Cut { text, from: 0, cache },
+                    Some(part) => {
+                        placed.push(part);
+                        continue;
+                    }
+                    None => return,
+                },
+            };
             let wanted = characters - self.passed;
-            let length = length(&part);
-            self.passed += length.min(wanted);
-            match part {
-                Part::Text { text, cache } if length > wanted => {
-                    let at = text.char_indices().nth(wanted).map_or(text.len(), |(at, _)| at);
-                    let (before, after) = split(text, at);
-                    placed.push(Part::Text { text: before, cache: None });
-                    self.cut = Some(Part::Text { text: after, cache });
+            match cut.text[cut.from..].char_indices().nth(wanted) {
+                Some((length, _)) => {
+                    self.passed = characters;
+                    let text = piece(&cut.text, cut.from..cut.from + length);
+                    placed.push(Part::Text { text, cache: None });
+                    cut.from += length;
+                    self.cut = Some(cut);
                 }
-                part => placed.push(part),
+                None => {
+                    self.passed += cut.text[cut.from..].chars().count();
+                    placed.push(cut.rest());
+                }
             }
         }
     }
 }
 
-fn split(text: Text<'_>, at: usize) -> (Text<'_>, Text<'_>) {
+impl<'a> Cut<'a> {
+    fn rest(self) -> Part<'a> {
+        let text = if self.from == 0 { self.text } else { piece(&self.text, self.from..self.text.len()) };
+        Part::Text { text, cache: self.cache }
+    }
+}
+
+fn piece<'a>(text: &Text<'a>, range: Range<usize>) -> Text<'a> {
     match text {
-        Text::Borrowed(text) => {
-            let (before, after) = text.split_at(at);
-            (before.into(), after.into())
-        }
-        Text::Owned(mut before) => {
-            let after = before.split_off(at);
-            (before.into(), after.into())
-        }
+        Text::Borrowed(text) => Text::Borrowed(&text[range]),
+        Text::Owned(text) => Text::Owned(text[range].to_owned()),
     }
 }

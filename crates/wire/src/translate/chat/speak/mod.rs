@@ -6,7 +6,7 @@ mod whole;
 use super::failure;
 use super::json::{Object, put_number, put_text};
 use crate::translate::canon::{Block, Failure, Item, Reason, Stop};
-use crate::translate::{Reply, Writer, Written};
+use crate::translate::{Reply, Writer};
 use crate::watch::Usage;
 
 use self::told::{Thought, Told};
@@ -39,12 +39,11 @@ impl Chunks {
     }
 
     /// Writes a chunk with this delta.
-    fn delta(&self, out: &mut Written, write: impl FnOnce(&mut Object<'_>)) {
+    fn delta(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
         self.chunk(out, write, None);
     }
 
-    fn chunk(&self, out: &mut Written, write: impl FnOnce(&mut Object<'_>), finish: Option<&str>) {
-        let out = out.events();
+    fn chunk(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>), finish: Option<&str>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(br#","choices":[{"index":0,"delta":"#);
         let mut delta = Object::begin(out);
@@ -58,7 +57,7 @@ impl Chunks {
         out.extend_from_slice(b"}]}\n\n");
     }
 
-    fn open(&mut self, index: u32, block: &Block<'_>, out: &mut Written) {
+    fn open(&mut self, index: u32, block: &Block<'_>, out: &mut Vec<u8>) {
         self.told.open(index, block);
         if let Block::Call { id, name, free } = block {
             let (number, name) = (self.told.calls - 1, self.reply.names.ours(name));
@@ -71,7 +70,7 @@ impl Chunks {
         }
     }
 
-    fn more(&mut self, index: u32, text: &str, out: &mut Written) {
+    fn more(&mut self, index: u32, text: &str, out: &mut Vec<u8>) {
         if text.is_empty() {
             return;
         }
@@ -84,7 +83,7 @@ impl Chunks {
         }
     }
 
-    fn arguments(&self, number: usize, free: bool, text: &str, out: &mut Written) {
+    fn arguments(&self, number: usize, free: bool, text: &str, out: &mut Vec<u8>) {
         self.delta(out, |delta| {
             put_call(delta, |call| {
                 call.number("index", number as u64);
@@ -95,7 +94,7 @@ impl Chunks {
         });
     }
 
-    fn close(&mut self, index: u32, out: &mut Written) {
+    fn close(&mut self, index: u32, out: &mut Vec<u8>) {
         match self.told.close(index) {
             // A client parses the arguments, and an empty text is no JSON.
             Some(told::Closed::Call { number, free: false, empty: true }) => {
@@ -111,7 +110,7 @@ impl Chunks {
         }
     }
 
-    fn stop(&mut self, stop: &Stop<'_>, out: &mut Written) {
+    fn stop(&mut self, stop: &Stop<'_>, out: &mut Vec<u8>) {
         if stop.reason == Reason::Malformed {
             return self.fail(&failure::found(MALFORMED), out);
         }
@@ -121,25 +120,23 @@ impl Chunks {
         self.finish = Some(self.told.finish(stop.reason));
     }
 
-    fn end(&mut self, out: &mut Written) {
+    fn end(&mut self, out: &mut Vec<u8>) {
         if self.finish.is_none() {
             return self.fail(&failure::found(UNEXPLAINED), out);
         }
         self.chunk(out, |_| {}, self.finish);
         if let Some(usage) = self.usage {
-            let mut event = self.head.clone();
-            event.extend_from_slice(br#","choices":[],"usage":"#);
-            put_usage(&mut event, usage);
-            event.extend_from_slice(b"}\n\n");
-            out.usage(event);
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(br#","choices":[],"usage":"#);
+            put_usage(out, usage);
+            out.extend_from_slice(b"}\n\n");
         }
-        out.events().extend_from_slice(b"data: [DONE]\n\n");
+        out.extend_from_slice(b"data: [DONE]\n\n");
         self.over = true;
     }
 
-    fn fail(&mut self, failure: &Failure<'_>, out: &mut Written) {
+    fn fail(&mut self, failure: &Failure<'_>, out: &mut Vec<u8>) {
         let (_, body) = failure::write(failure, "");
-        let out = out.events();
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&body);
         out.extend_from_slice(b"\n\n");
@@ -151,7 +148,7 @@ const MALFORMED: &str = "The model wrote something that its provider could not m
 const UNEXPLAINED: &str = "The provider ended its answer without saying why.";
 
 impl Writer for Chunks {
-    fn item(&mut self, item: &Item<'_>, out: &mut Written) {
+    fn item(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         if self.over {
             return;
         }

@@ -60,6 +60,22 @@ fn a_text_is_cut_by_characters_and_keeps_its_mark() {
 }
 
 #[test]
+fn a_text_that_was_escaped_is_cut_as_well() {
+    let details = [detail("a", "A", 1, 0), detail("b", "B", 3, 0), detail("c", "C", 5, 0)];
+    let expected = [
+        text("\n"),
+        thought("a", "A", Some((1, 0))),
+        text("ż\""),
+        thought("b", "B", Some((3, 0))),
+        text("xy"),
+        thought("c", "C", Some((5, 0))),
+        call("t1", "{}"),
+        call("t2", "{}"),
+    ];
+    assert_eq!(placed(r#""\nż\"xy""#, &details).turns[0].parts, expected);
+}
+
+#[test]
 fn thoughts_whose_places_can_not_be_come_first() {
     let odd = [
         [detail("a", "A", 0, 0), detail("b", "B", 2, 0)],

@@ -350,6 +350,22 @@ fn an_id_that_is_too_long_is_shortened_in_call_and_result() {
 }
 
 #[test]
+fn results_that_come_one_by_one_stay_together() {
+    let turns = vec![
+        turn(1, Role::User, vec![result("c1", vec![text("a"), image()], false)]),
+        turn(2, Role::User, vec![result("c2", vec![text("b")], false), text("go on")]),
+        turn(3, Role::Assistant, vec![text("x")]),
+        turn(4, Role::User, vec![text("y")]),
+    ];
+    let (written, _) = messages(turns, &TO);
+    let written: serde_json::Value = serde_json::from_str(&format!("[{written}]")).unwrap();
+    let roles: Vec<_> =
+        written.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["tool", "tool", "user", "user", "assistant", "user"]);
+    assert_eq!(written[3]["content"], "go on");
+}
+
+#[test]
 fn every_part_of_a_user_is_written() {
     let document = |source, name: Option<&'static str>, context: Option<&'static str>| Part::Document {
         source,

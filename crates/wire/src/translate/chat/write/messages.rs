@@ -1,4 +1,5 @@
-//! The messages. Each turn is written by what is in it and nothing else.
+//! The messages. What is written of a turn depends on it alone; only results of tools go before what else the user
+//! says.
 
 use std::borrow::Cow;
 
@@ -32,11 +33,17 @@ pub(super) fn write(
         message.text("content", &instruction.text);
         message.end();
     }
-    for turn in &said.turns {
-        match turn.role {
-            Role::System => system(&mut list, turn, way)?,
-            Role::User => user(&mut list, turn)?,
-            Role::Assistant => assistant(&mut list, turn, way, dropped)?,
+    let users = |a: &Turn<'_>, b: &Turn<'_>| a.role == Role::User && b.role == Role::User;
+    for turns in said.turns.chunk_by(users) {
+        for turn in turns {
+            match turn.role {
+                Role::System => system(&mut list, turn, way)?,
+                Role::User => results(&mut list, turn)?,
+                Role::Assistant => assistant(&mut list, turn, way, dropped)?,
+            }
+        }
+        for turn in turns.iter().filter(|turn| turn.role == Role::User) {
+            user(&mut list, turn)?;
         }
     }
     list.out.push(b']');
@@ -88,22 +95,33 @@ fn system(list: &mut List<'_>, turn: &Turn<'_>, way: &Way<'_>) -> Result<(), Unf
     Ok(())
 }
 
-/// Results of tools become messages of their own, which have to follow the calls; so they come first. What of them
-/// is no text is told by the user, with the rest of the turn.
-fn user(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
-    let mut pieces = Vec::with_capacity(turn.parts.len());
+/// Results of tools become messages of their own. The provider wants those of all calls at once; so they come before
+/// anything else that the user says, also where a client sends each by itself.
+fn results(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
     for (at, part) in turn.parts.iter().enumerate() {
         if let Part::Result { id, parts, is_error, .. } = part {
-            let attached = parts::result(turn, at, parts)?;
+            let attached = !parts::attached(turn, at, parts)?.is_empty();
+            result(list, &short(id), parts, *is_error, attached);
+        }
+    }
+    Ok(())
+}
+
+/// The rest of a user's turn, and before it what of its results is no text.
+fn user(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
+    let mut pieces = Vec::with_capacity(turn.parts.len());
+    let mut had_results = false;
+    for (at, part) in turn.parts.iter().enumerate() {
+        if let Part::Result { id, parts, .. } = part {
+            had_results = true;
+            let attached = parts::attached(turn, at, parts)?;
             let id = short(id);
-            result(list, &id, parts, *is_error, !attached.is_empty());
             if !attached.is_empty() {
                 pieces.push(Piece::Note(format!("Of the result of the call {id}:")));
                 pieces.extend(attached);
             }
         }
     }
-    let had_results = turn.parts.iter().any(|part| matches!(part, Part::Result { .. }));
     for (at, part) in turn.parts.iter().enumerate() {
         match part {
             Part::Result { .. } => {}

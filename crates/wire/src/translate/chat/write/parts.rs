@@ -99,7 +99,11 @@ pub(super) fn texts<'a>(parts: &'a [Part<'_>]) -> Vec<Text<'a>> {
 }
 
 /// What of it is no text, and can't stand in the tool's own message.
-pub(super) fn result<'a>(turn: &Turn<'_>, at: usize, parts: &'a [Part<'_>]) -> Result<Vec<Piece<'a>>, Unfit> {
+pub(super) fn attached<'a>(
+    turn: &Turn<'_>,
+    at: usize,
+    parts: &'a [Part<'_>],
+) -> Result<Vec<Piece<'a>>, Unfit> {
     let mut attached = Vec::new();
     for part in parts {
         if !matches!(part, Part::Text { .. } | Part::Document { source: Source::Plain(_), .. }) {

@@ -5,10 +5,13 @@
 mod blocks;
 mod parameters;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::blocks::{cache, parts};
-use super::json::{At, Members, Raw, boolean, is_empty, is_text, list, number, object, string, whole};
+use super::json::{
+    At, Members, Raw, boolean, is_empty, is_text, list, number, object, part, string, text, whole,
+};
 use crate::translate::canon::{Conversation, Instruction, Limit, Part, Role, Tier, Turn};
 use crate::translate::{Dropped, Unfit};
 
@@ -99,7 +102,7 @@ fn turns<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Ve
                 _ => dropped.add(here.left_out(&name)),
             }
         }
-        let role = match super::json::text(role).as_deref() {
+        let role = match text(role).as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("system") => Role::System,
@@ -114,15 +117,15 @@ fn turns<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Ve
 
 /// The texts of a string or of a list of text blocks; none where something else is among them.
 fn texts(raw: &RawValue) -> Option<String> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow)]
         text: Raw<'a>,
     }
     if is_text(raw) {
-        return super::json::text(Some(raw)).map(String::from);
+        return text(Some(raw)).map(String::from);
     }
-    let blocks: Vec<Block<'_>> = super::json::part(Some(raw))?;
-    let texts: Option<Vec<_>> = blocks.into_iter().map(|block| super::json::text(block.text)).collect();
+    let blocks: Vec<Block<'_>> = part(Some(raw))?;
+    let texts: Option<Vec<_>> = blocks.into_iter().map(|block| text(block.text)).collect();
     Some(texts?.join("\n"))
 }

@@ -31,24 +31,34 @@ pub(super) struct Block<'a> {
 pub(super) enum What<'a> {
     /// Something that is neither text nor thought.
     Part(&'a Part<'a>),
-    Thought {
-        text: &'a str,
-        seal: &'a Seal<'a>,
-    },
-    Text {
-        text: &'a str,
-        cache: Option<Cache>,
-    },
+    /// A thought that its provider will know again.
+    Thought { text: &'a str, seal: &'a Seal<'a> },
+    /// Text.
+    Text { text: &'a str, cache: Option<Cache> },
     /// An instruction that stands among what the user says, because the model knows no other place for it.
-    Instruction {
-        text: &'a str,
-        cache: Option<Cache>,
-    },
+    Instruction { text: &'a str, cache: Option<Cache> },
 }
 
 impl What<'_> {
     pub(super) fn is_thought(&self) -> bool {
         matches!(self, What::Thought { .. })
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            What::Text { text, .. } => Some(text),
+            What::Part(Part::Refusal { text }) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        self.text().is_some()
+    }
+
+    /// Whether it is a text in which there is something.
+    fn says_something(&self) -> bool {
+        self.text().is_some_and(|text| !text.trim().is_empty())
     }
 
     pub(super) fn is_result(&self) -> bool {
@@ -63,8 +73,7 @@ pub(super) fn turns<'a>(
     dropped: &mut Dropped,
 ) -> Result<Vec<Message<'a>>, Unfit> {
     let mut messages = Messages { done: Vec::new(), waiting: Vec::new(), thoughts_from: 0 };
-    for (n, turn) in said.turns.iter().enumerate() {
-        let next = said.turns[n + 1..].iter().map(|turn| turn.role).find(|role| *role != Role::System);
+    for (turn, next) in said.turns.iter().zip(speakers(&said.turns)) {
         match turn.role {
             Role::System => messages.instruct(turn, next, model.mid_system)?,
             Role::User => {
@@ -77,6 +86,19 @@ pub(super) fn turns<'a>(
         }
     }
     messages.finish(dropped)
+}
+
+/// Who speaks next after each turn, instructions aside.
+fn speakers(turns: &[Turn<'_>]) -> impl Iterator<Item = Option<Role>> {
+    let mut next = None;
+    let mut speakers = Vec::with_capacity(turns.len());
+    for turn in turns.iter().rev() {
+        speakers.push(next);
+        if turn.role != Role::System {
+            next = Some(turn.role);
+        }
+    }
+    speakers.into_iter().rev()
 }
 
 fn user<'a>(turn: &'a Turn<'a>) -> Vec<Block<'a>> {
@@ -155,7 +177,11 @@ impl<'a> Messages<'a> {
     }
 
     fn answer(&mut self, turn: &'a Turn<'a>, dropped: &mut Dropped) {
-        let (blocks, whole) = arrange::assistant(turn, dropped);
+        let (mut blocks, whole) = arrange::assistant(turn, dropped);
+        // Models write white space between a thought and a call. The provider takes it only beside a real text.
+        if !blocks.iter().any(|block| block.what.says_something()) {
+            blocks.retain(|block| !block.what.is_text());
+        }
         self.add(Role::Assistant, blocks);
         if !whole {
             self.thoughts_from = self.done.len();
