@@ -1,14 +1,20 @@
 //! The messages. What is written of a turn depends on it alone; only results of tools go before what else the user
 //! says.
 
+use std::borrow::Cow;
+
 use super::super::json::{Object, put_list, put_text};
 use super::parts::{self, Piece};
 use super::{Way, tools};
 use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Turn};
+use crate::translate::names::plain;
 use crate::translate::{Dropped, Unfit};
 
 /// What a failed tool's result begins with; the protocol has no other sign of it.
 const FAILED: &str = "Error: ";
+
+/// The longest id of a call. Shorter ones stay as they are, whatever letters they have: some hosts read their own.
+const LONGEST_ID: usize = 64;
 
 /// Stands for a result that has no text.
 const ATTACHED: &str = "The result is in the next message of the user.";
@@ -95,7 +101,7 @@ fn results(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
     for (at, part) in turn.parts.iter().enumerate() {
         if let Part::Result { id, parts, is_error, .. } = part {
             let attached = !parts::attached(turn, at, parts)?.is_empty();
-            result(list, id, parts, *is_error, attached);
+            result(list, &short(id), parts, *is_error, attached);
         }
     }
     Ok(())
@@ -109,6 +115,7 @@ fn user(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
         if let Part::Result { id, parts, .. } = part {
             had_results = true;
             let attached = parts::attached(turn, at, parts)?;
+            let id = short(id);
             if !attached.is_empty() {
                 pieces.push(Piece::Note(format!("Of the result of the call {id}:")));
                 pieces.extend(attached);
@@ -201,9 +208,14 @@ fn assistant(
     Ok(())
 }
 
+/// An id that is not too long. The same one is shortened in the same way wherever it stands.
+fn short(id: &str) -> Cow<'_, str> {
+    if id.len() > LONGEST_ID { plain(id, LONGEST_ID) } else { Cow::Borrowed(id) }
+}
+
 fn call(out: &mut Vec<u8>, id: &str, name: &str, arguments: &Arguments<'_>, way: &Way<'_>) {
     let mut object = Object::begin(out);
-    object.text("id", id);
+    object.text("id", &short(id));
     let kind = tools::kind(name, way);
     object.text("type", kind);
     let mut inner = object.object(kind);
