@@ -6,6 +6,8 @@ mod case;
 mod cuts;
 mod golden;
 mod history;
+mod round;
+mod said;
 mod same;
 mod talk;
 
