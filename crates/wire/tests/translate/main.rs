@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod case;
+mod chaos;
 mod cuts;
 mod golden;
 mod history;

@@ -291,7 +291,7 @@ fn in_words(mut said: Said) -> Said {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn from_chat_completions_to_messages_and_back(
