@@ -202,7 +202,8 @@ pub(crate) fn refuse(mut call: Box<Call>, refusal: &Refusal) -> Response<ReplyBo
         return Response::new(ReplyBody::Whole { left: None, call: None, _seat: None });
     }
     call.refused(refusal);
-    let (status, mut headers, body) = refusal.render(call.shape, call.request_id());
+    let id = call.request_id();
+    let (status, mut headers, body) = refusal.render(call.shape, id.to_str().unwrap_or_default());
     down::describe_refused(&mut headers, &call);
     if matches!(refusal, Refusal::Draining | Refusal::Cut | Refusal::SlowBody) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -3,7 +3,6 @@
 //! The flight is one future that its caller polls; dropping it gives back the place, the permit and the
 //! connection, whatever it was doing.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, Request, StatusCode, header, response};
+use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 
 use crate::crossing::{Back, Passage};
@@ -40,6 +40,10 @@ pub(crate) struct Plan {
     pub(crate) ticket: Ticket,
     pub(crate) patience: Patience,
     pub(crate) progress: Arc<Progress>,
+    /// Now: whoever makes the plan polls the flight at once.
+    pub(crate) since: Instant,
+    /// A stream was asked for.
+    pub(crate) streams: bool,
 }
 
 /// How a flight ended, or got as far as its caller needs to know.
@@ -58,8 +62,8 @@ pub(crate) struct Landed {
     pub(crate) at: Instant,
     /// When the provider was asked.
     pub(crate) asked: Instant,
-    /// Pieces that have come.
-    pub(crate) pieces: VecDeque<Bytes>,
+    /// Pieces that have come: mostly one.
+    pub(crate) pieces: SmallVec<[Bytes; 1]>,
     /// What is still coming, if anything is.
     pub(crate) rest: Option<Source>,
     pub(crate) trial: Trial,
@@ -115,12 +119,21 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, mut request, passage, ticket, patience, progress } = plan;
+    let Plan {
+        provider,
+        model,
+        mut request,
+        passage,
+        ticket,
+        patience,
+        progress,
+        since: waits_from,
+        streams,
+    } = plan;
     let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
         Ok(back) => back.map(Box::new),
         Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
     };
-    let waits_from = Instant::now();
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
         None => match Box::pin(queue(&provider, ticket, &patience, waits_from)).await {
@@ -133,7 +146,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
     progress.attempts.store(1, Ordering::Relaxed);
-    let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
+    let outcome = match provider.standing.route.send(request, streams, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));
             land(answer, asked, &patience, &provider, trial, back).await
@@ -183,7 +196,7 @@ async fn land(
     back: Option<Box<Back>>,
 ) -> Result<Landed, Refusal> {
     let Answer { head, mut body, at } = answer;
-    let mut landed = Landed { head, at, asked, pieces: VecDeque::new(), rest: None, trial, back };
+    let mut landed = Landed { head, at, asked, pieces: SmallVec::new(), rest: None, trial, back };
     // What is no stream is translated as a whole, errors of any form included.
     let translates =
         landed.back.is_some() && !(landed.head.status.is_success() && is_events(&landed.head.headers));
@@ -222,7 +235,7 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
             match body.poll_chunk(cx) {
                 Poll::Ready(Some(Ok(piece))) => {
                     size += piece.len();
-                    landed.pieces.push_back(piece);
+                    landed.pieces.push(piece);
                     if body.is_end() {
                         body.finish(cx);
                         return Poll::Ready(Ok(None));
@@ -237,7 +250,7 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
                     last = Instant::now();
                 }
                 Poll::Ready(Some(Err(broken))) => {
-                    return Poll::Ready(Err(Refusal::Upstream { cause: chain(&broken) }));
+                    return Poll::Ready(Err(Refusal::Upstream { cause: chain(&*broken) }));
                 }
                 Poll::Ready(None) => return Poll::Ready(Ok(None)),
                 Poll::Pending => {

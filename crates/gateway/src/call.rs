@@ -43,8 +43,8 @@ pub(crate) struct Call {
     pub(crate) shape: Shape,
     /// The listed web page that it comes from.
     pub(crate) cors: Option<HeaderValue>,
-    /// The caller's, or made here.
-    pub(crate) request_id: HeaderValue,
+    /// The caller's own id for it.
+    asked_id: Option<HeaderValue>,
     /// Where this call's numbers are counted; none of a provider's until it has one.
     handles: Option<Arc<TargetHandles>>,
     door: Arc<door::Watch>,
@@ -78,8 +78,7 @@ impl Call {
         record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
         let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
         Box::new(Call {
-            request_id: asked
-                .unwrap_or_else(|| text_value(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))),
+            asked_id: asked,
             gate,
             record,
             shape,
@@ -97,8 +96,10 @@ impl Call {
         })
     }
 
-    pub(crate) fn request_id(&self) -> &str {
-        self.request_id.to_str().unwrap_or_default()
+    /// The caller's id for it, or the one made here.
+    pub(crate) fn request_id(&self) -> HeaderValue {
+        let own = || text_value(self.record.id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+        self.asked_id.clone().unwrap_or_else(own)
     }
 
     /// The call goes to `provider`, which is asked for the model of this name.
@@ -157,10 +158,13 @@ impl Call {
             alarm.set(due);
             return alarm.poll_ring(cx);
         }
-        if due <= Instant::now() {
-            return Poll::Ready(());
+        // Asked for already, and not yet polled for it: no need to look at the clock.
+        if !self.door.polls_call_at(due) {
+            if due <= Instant::now() {
+                return Poll::Ready(());
+            }
+            self.door.poll_call_at(due);
         }
-        self.door.poll_call_at(due);
         Poll::Pending
     }
 
@@ -175,8 +179,8 @@ impl Call {
             record.output_tokens = Some(usage.output);
             record.reasoning_tokens = Some(usage.reasoning);
         }
-        record.finish = watch.finish.as_deref().map(|finish| finish.to_owned().into());
-        record.served_model = watch.model.as_deref().map(Arc::from);
+        record.finish = watch.finish.clone();
+        record.served_model = watch.model.clone();
         if record.error.is_none() {
             if let Some(said) = &watch.error {
                 record.error = Some(CallError::new("provider_error").detail(said));
@@ -209,8 +213,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.door.rest();
-        self.record.total = self.age();
+        let now = Instant::now();
+        self.door.rest(now);
+        self.record.total = now.duration_since(self.arrived);
         if let Some(progress) = &self.progress {
             // Who left before there was an answer was told nothing of its flight.
             if self.record.attempts == 0 {

@@ -238,6 +238,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         model: name.unwrap_or_default(),
         client: client.as_ref(),
         headers: &head.headers,
+        once: marks.idempotency,
         query: query.as_deref(),
         crossing: target.crossing.as_ref(),
     };
@@ -285,6 +286,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     };
     let (time, id) = (call.record.time, call.record.id);
     let crossing = target.crossing.map(|crossing| (crossing, Box::<str>::from(name.unwrap_or_default())));
+    let now = Instant::now();
 
     // On its way up: the client's bytes and headers but for the edits.
     let mut start = Some(|| {
@@ -326,6 +328,8 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             ticket,
             patience,
             progress: progress.clone(),
+            since: now,
+            streams,
         };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
@@ -344,7 +348,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
     // Only who asks the provider waits for a permit: a seat on a flight and a kept answer are there at once.
-    let too_late = || provider.standing.lane.hopeless(&ticket, Instant::now());
+    let too_late = || provider.standing.lane.hopeless(&ticket, now);
     let refused = || Err(Refusal::Deadline { after: call.age() });
     // Past the bound of all flights a call flies alone.
     let boards = share.as_ref().filter(|_| !call.gate.tapes.is_spent());

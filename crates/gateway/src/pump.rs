@@ -4,7 +4,6 @@
 //! A stream of events is written in whole events. Whatever becomes of the pump (an end, an error, a panic, being
 //! dropped), its tape gets an ending.
 
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
+use smallvec::SmallVec;
 use tokio::time::{Instant, timeout};
 use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
@@ -122,7 +122,7 @@ impl Job {
             if rest.is_none() {
                 let whole = joined(std::mem::take(&mut pieces));
                 match back.answer(&mut head, &whole) {
-                    Ok(body) => pieces.push_back(body),
+                    Ok(body) => pieces.push(body),
                     Err(refusal) => {
                         trial.failed(&refusal, true);
                         fail(&self.unfinished.0, Flown { queue, attempts, outcome: Err(refusal) });
@@ -210,7 +210,7 @@ impl Job {
                         return None;
                     }
                 }
-                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&broken) }),
+                Ok((Some(Err(broken)), _)) => return Some(Refusal::Upstream { cause: chain(&*broken) }),
                 Ok((None, _)) => return None,
                 Err(refusal) => return Some(refusal),
             }
@@ -240,9 +240,10 @@ impl Job {
             Body::Events { relay, crossing } => {
                 let failure = failure.or_else(|| {
                     if let Some(crossing) = crossing {
-                        let mut said = Said::default();
+                        let mut said = Vec::new();
                         crossing.finish(&mut said);
-                        said.pass(relay, &mut self.writer);
+                        relay.feed(said.into(), &mut self.writer);
+                        self.writer.mark(relay.at_boundary());
                     }
                     relay.finish(&mut self.writer);
                     self.writer.mark(relay.at_boundary());
@@ -342,9 +343,10 @@ impl Body {
                 writer.mark(relay.at_boundary());
             }
             Body::Events { relay, crossing: Some(crossing) } => {
-                let mut said = Said::default();
+                let mut said = Vec::new();
                 let fits = crossing.feed(&piece, &mut said);
-                said.pass(relay, writer);
+                relay.feed(said.into(), writer);
+                writer.mark(relay.at_boundary());
                 fits.map_err(|long| Refusal::Upstream { cause: long.to_string() })?;
             }
             Body::Bytes { ends, reads } => {
@@ -359,29 +361,6 @@ impl Body {
             }
         }
         Ok(())
-    }
-}
-
-/// What a translated stream says, on its way to where it is looked at.
-#[derive(Default)]
-struct Said(VecDeque<Bytes>);
-
-impl Said {
-    fn pass(self, relay: &mut Relay, writer: &mut Writer) {
-        for bytes in self.0 {
-            relay.feed(bytes, writer);
-            writer.mark(relay.at_boundary());
-        }
-    }
-}
-
-impl Out for Said {
-    fn answer(&mut self, bytes: Bytes) {
-        self.0.push_back(bytes);
-    }
-
-    fn usage(&mut self, bytes: Bytes) {
-        self.0.push_back(bytes);
     }
 }
 
@@ -444,9 +423,9 @@ impl Out for Writer {
 }
 
 /// A body in one piece, copied only if it came in several.
-fn joined(mut pieces: VecDeque<Bytes>) -> Bytes {
+fn joined(mut pieces: SmallVec<[Bytes; 1]>) -> Bytes {
     if pieces.len() <= 1 {
-        return pieces.pop_front().unwrap_or_default();
+        return pieces.pop().unwrap_or_default();
     }
     let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
     pieces.iter().for_each(|piece| all.extend_from_slice(piece));

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::sync::Mutex;
 
 /// What flies, as far as the board needs to know.
@@ -22,7 +24,7 @@ pub trait Aircraft {
     fn abandon(&self);
 }
 
-type Shard<K, T, S> = Mutex<HashMap<K, Vec<Arc<Flight<T>>>, S>>;
+type Shard<K, T, S> = Mutex<HashMap<K, SmallVec<[Arc<Flight<T>>; 1]>, S>>;
 
 /// All flights that can be boarded, by key. A key can have several, of which callers may fit one and not another.
 pub struct Flights<K, T, S> {
@@ -103,7 +105,7 @@ where
 
     /// How many flights are on the board.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().values().map(Vec::len).sum::<usize>()).sum()
+        self.shards.iter().map(|shard| shard.lock().values().map(SmallVec::len).sum::<usize>()).sum()
     }
 
     /// Whether none is.

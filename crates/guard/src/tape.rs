@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 /// Bytes that a writer may be ahead of the slowest reader, once read frames are not kept.
 const AHEAD: usize = 256 << 10;
@@ -63,7 +64,7 @@ struct State<H, F, E> {
     /// Frames stay after they were read.
     keeps: bool,
     ending: Option<E>,
-    readers: Vec<Option<Place>>,
+    readers: SmallVec<[Option<Place>; 1]>,
     writer: Option<Waker>,
     abandoned: bool,
 }
@@ -99,7 +100,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
             weight: 0,
             keeps,
             ending: None,
-            readers: Vec::new(),
+            readers: SmallVec::new(),
             writer: None,
             abandoned: false,
         };
@@ -137,7 +138,7 @@ impl<H: Clone, F: Clone, E: Clone> Tape<H, F, E> {
     }
 
     /// All frames, where the tape keeps them.
-    pub fn frames(&self) -> Option<Vec<F>> {
+    pub fn frames(&self) -> Option<SmallVec<[F; 1]>> {
         let state = self.state.lock();
         state.keeps.then(|| state.frames.iter().map(|(frame, _)| frame.clone()).collect())
     }

@@ -1,5 +1,8 @@
 //! What an answer says of itself: its usage, its model, how it ended.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 /// Tokens, in one form for all protocols.
 ///
 /// Protocols disagree on what "input" includes; here it is all of it, cached and written tokens too, and
@@ -26,9 +29,9 @@ pub struct Watch {
     /// The provider reported usage.
     pub has_usage: bool,
     /// Why the model stopped, in the protocol's own word.
-    pub finish: Option<Box<str>>,
+    pub finish: Option<Cow<'static, str>>,
     /// The model that the provider says it served.
-    pub model: Option<Box<str>>,
+    pub model: Option<Arc<str>>,
     /// The provider's own error message, at most 2 KiB.
     pub error: Option<Box<str>>,
     /// Something was neither JSON nor a sentinel of the protocol.
@@ -45,6 +48,9 @@ pub struct Watch {
     pub created: Option<u64>,
 }
 
+/// How answers end, nearly all of them: words that need not be copied.
+const ENDS: [&str; 7] = ["stop", "end_turn", "completed", "length", "max_tokens", "tool_calls", "tool_use"];
+
 /// Longest name of a model or a reason that is kept.
 const NAME: usize = 256;
 /// Longest error message that is kept.
@@ -57,7 +63,9 @@ impl Watch {
     }
 
     pub(crate) fn set_finish(&mut self, finish: &str) {
-        self.finish = Some(clip(finish, NAME).into());
+        let known = ENDS.iter().find(|known| **known == finish);
+        self.finish =
+            Some(known.map_or_else(|| clip(finish, NAME).to_owned().into(), |known| (*known).into()));
     }
 
     /// The first event that names a model is believed; providers send empty names before it.

@@ -1,8 +1,9 @@
-//! Finds the end of a request's body in chunked coding.
+//! Chunked coding: where a body ends, and what is in it.
 //!
-//! The library decodes the same bytes after us. Should the two ever disagree about where a body ends, the next
+//! The library decodes a request's bytes after us. Should the two ever disagree about where a body ends, the next
 //! request would begin in a place that nobody looked at; so what is taken here is the library's own grammar, and
 //! whatever does not fit it is an end of its own (`Ended::Broken`), after which the connection is not read on.
+//! A stream of events from a provider is decoded by nobody else (`upstream::bare`).
 
 /// Where in the coding the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ enum At {
 
 /// How a body came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     Whole,
     /// This is no chunked coding.
     Broken,
@@ -34,7 +35,7 @@ pub(super) enum Ended {
 
 /// Takes a body in the pieces in which it comes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     at: At,
     /// What is left of the chunk.
     size: u64,
@@ -42,11 +43,17 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Looks at the next piece. Returns how many of its bytes belong to the body, and how it ended, if it did.
-    pub(super) fn feed(&mut self, piece: &[u8]) -> (usize, Option<Ended>) {
+    pub(crate) fn feed(&mut self, piece: &[u8]) -> (usize, Option<Ended>) {
+        self.decode(piece, |_| {})
+    }
+
+    /// The same; `data` gets what the chunks hold.
+    pub(crate) fn decode(&mut self, piece: &[u8], mut data: impl FnMut(&[u8])) -> (usize, Option<Ended>) {
         let mut taken = 0;
         while taken < piece.len() {
             if self.at == At::Data {
                 let here = usize::try_from(self.size).unwrap_or(usize::MAX).min(piece.len() - taken);
+                data(&piece[taken..taken + here]);
                 taken += here;
                 self.size -= here as u64;
                 if self.size == 0 {
@@ -63,6 +70,11 @@ impl Chunks {
             }
         }
         (taken, None)
+    }
+
+    /// How many bytes are missing from the chunk that has begun, its end included.
+    pub(crate) fn missing(&self) -> Option<usize> {
+        (self.at == At::Data).then(|| usize::try_from(self.size).unwrap_or(usize::MAX).saturating_add(2))
     }
 
     /// Where the byte after this one belongs; none after the last one.
@@ -134,6 +146,21 @@ mod tests {
             for short in 0..body.len() {
                 assert_eq!(in_pieces(&body[..short], 1), (short, None));
             }
+        }
+    }
+
+    #[test]
+    fn what_chunks_hold_comes_out_however_they_are_cut() {
+        let body = b"3;x\r\nabc\r\n01\r\nd\r\nB \r\n\r\n0\r\n\r\nefgh\r\n0\r\nt: u\r\n\r\n";
+        for size in 1..=body.len() {
+            let mut chunks = Chunks::default();
+            let mut all = Vec::new();
+            let ends: Vec<_> = body
+                .chunks(size)
+                .map(|piece| chunks.decode(piece, |data| all.extend_from_slice(data)).1)
+                .collect();
+            assert_eq!(all, b"abcd\r\n0\r\n\r\nefgh", "by {size}");
+            assert_eq!(ends.last(), Some(&Some(Ended::Whole)));
         }
     }
 

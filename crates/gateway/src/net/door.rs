@@ -90,7 +90,11 @@ impl Watch {
     }
 
     fn now(&self) -> u64 {
-        self.born.elapsed().as_millis() as u64
+        self.at(Instant::now())
+    }
+
+    fn at(&self, now: Instant) -> u64 {
+        now.duration_since(self.born).as_millis() as u64
     }
 
     /// A request's head has arrived and is being served. Returns what is wrong with its framing.
@@ -106,9 +110,9 @@ impl Watch {
     }
 
     /// The answer is out; the client may send its next request.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn rest(&self, now: Instant) {
         if self.serving.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.since.store(self.now(), Ordering::Relaxed);
+            self.since.store(self.at(now), Ordering::Relaxed);
             self.phase.store(RESTING, Ordering::Relaxed);
             self.call_waits.store(0, Ordering::Relaxed);
             self.next.wake();
@@ -151,9 +155,17 @@ impl Watch {
     /// The call in service is to be polled again at `due`, if it was not before; one call at a time. Costs a
     /// store, where a timer of the call's own would cost an allocation.
     pub(crate) fn poll_call_at(&self, due: Instant) {
-        // Rounded up: polled too early, the call would only ask again.
-        let millis = due.duration_since(self.born).as_nanos().div_ceil(1_000_000) as u64;
-        self.call_waits.store(millis.max(1), Ordering::Relaxed);
+        self.call_waits.store(self.millis(due), Ordering::Relaxed);
+    }
+
+    /// Whether that was said and is still to come.
+    pub(crate) fn polls_call_at(&self, due: Instant) -> bool {
+        self.call_waits.load(Ordering::Relaxed) == self.millis(due)
+    }
+
+    /// Rounded up: polled too early, the call would only ask again.
+    fn millis(&self, due: Instant) -> u64 {
+        due.duration_since(self.born).as_nanos().div_ceil(1_000_000).max(1) as u64
     }
 
     /// When the connection has to be looked at again.

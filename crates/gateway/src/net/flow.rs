@@ -219,10 +219,12 @@ impl Flow {
         if !self.events || !self.boundary {
             return Some(io::Error::other(refusal.message()));
         }
-        let event = refusal.as_fault(self.call.request_id(), |fault: &Fault<'_>| match &self.ending {
-            Some(ending) => self.aloft.dialect.error_event(fault, &ending.watch),
-            None => self.aloft.dialect.error_event(fault, &Watch::default()),
-        });
+        let id = self.call.request_id();
+        let event =
+            refusal.as_fault(id.to_str().unwrap_or_default(), |fault: &Fault<'_>| match &self.ending {
+                Some(ending) => self.aloft.dialect.error_event(fault, &ending.watch),
+                None => self.aloft.dialect.error_event(fault, &Watch::default()),
+            });
         self.out.push_back(event);
         None
     }

@@ -1,6 +1,6 @@
 //! The client's side: listening, one task per connection, and the body of an answer.
 
-mod chunk_scan;
+pub(crate) mod chunk_scan;
 pub(crate) mod door;
 pub(crate) mod flow;
 mod head_scan;

@@ -41,9 +41,9 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 
 /// What every answer says, whoever made it.
 pub(crate) fn sign(headers: &mut HeaderMap, call: &Call) {
-    headers.insert(REQUEST_ID, call.request_id.clone());
+    headers.insert(REQUEST_ID, call.request_id());
     if matches!(call.shape, Shape::Anthropic) && !headers.contains_key(&ANTHROPIC_REQUEST_ID) {
-        headers.insert(ANTHROPIC_REQUEST_ID, call.request_id.clone());
+        headers.insert(ANTHROPIC_REQUEST_ID, call.request_id());
     }
 }
 

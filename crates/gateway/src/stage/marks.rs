@@ -7,12 +7,18 @@ use http::{HeaderMap, HeaderName, header};
 use super::up::ANTHROPIC_VERSION;
 use crate::call::REQUEST_ID;
 
+/// Headers that say that a call is to have its effect once.
+const IDEMPOTENCY: [HeaderName; 2] =
+    [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
+
 /// The headers that are there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) accept_encoding: bool,
     pub(crate) anthropic_version: bool,
     pub(crate) content_encoding: bool,
+    /// The call is to have its effect once.
+    pub(crate) idempotency: bool,
     pub(crate) origin: bool,
     pub(crate) request_id: bool,
     pub(crate) upgrade: bool,
@@ -38,6 +44,7 @@ impl Marks {
             name if *name == header::UPGRADE => self.upgrade = true,
             name if *name == ANTHROPIC_VERSION => self.anthropic_version = true,
             name if *name == REQUEST_ID => self.request_id = true,
+            name if IDEMPOTENCY.contains(name) => self.idempotency = true,
             _ => {}
         }
     }

@@ -177,6 +177,8 @@ async fn fetch(
         passage: None,
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,
+        since: now,
+        streams: false,
     };
     let mut landed = fly(plan).await.outcome?;
     let status = landed.head.status;
@@ -208,7 +210,9 @@ async fn collect(mut landed: Landed, patience: &Patience) -> Result<Vec<u8>, Ref
     if let Some(rest) = &mut landed.rest {
         let all = async {
             while let Some(piece) = poll_fn(|cx| rest.poll_chunk(cx)).await {
-                body.extend_from_slice(&piece.map_err(|broken| Refusal::Upstream { cause: chain(&broken) })?);
+                body.extend_from_slice(
+                    &piece.map_err(|broken| Refusal::Upstream { cause: chain(&*broken) })?,
+                );
                 if body.len() > MOST {
                     return Err(Refusal::Upstream { cause: "its list of models is too long".to_owned() });
                 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use wire::dialect::Dialect;
 use wire::fingerprint::{Fingerprint, Parts, Scratch, Sharing};
 use wire::peek::{Malformed, Peek};
@@ -29,10 +29,6 @@ pub(crate) struct Share {
     /// The provider's call goes on when nobody waits for it any more.
     pub(crate) finish_abandoned: bool,
 }
-
-/// Headers that say that a call is to have its effect once.
-const IDEMPOTENCY: [HeaderName; 2] =
-    [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
 
 thread_local! {
     /// Kept, so that a key allocates nothing.
@@ -62,6 +58,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) model: &'a str,
     pub(crate) client: Option<&'a ClientCredential>,
     pub(crate) headers: &'a HeaderMap,
+    /// It is to have its effect once.
+    pub(crate) once: bool,
     pub(crate) query: Option<&'a str>,
     /// The answer is translated.
     pub(crate) crossing: Option<&'a Crossing>,
@@ -72,7 +70,7 @@ impl Asked<'_> {
     pub(crate) fn share(&self, wish: &CacheWish, sharing: Option<Sharing>) -> Option<Share> {
         let Some(Sharing::Allowed(meaning)) = sharing else { return None };
         // Its caller reckons with effects, and tells its own repetitions from other calls.
-        if IDEMPOTENCY.iter().any(|name| self.headers.contains_key(name)) {
+        if self.once {
             return None;
         }
         let config = &self.provider.config;

@@ -1,5 +1,6 @@
 //! One request over one connection, and its answer.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -16,6 +17,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Upload;
+use super::bare::{self, Bare, Broken};
 use super::connect::{Connect, Io};
 use super::h2::{Boarded, H2Place, H2Pool};
 use super::pool::{Link, Pool};
@@ -98,38 +100,52 @@ pub struct Answer {
 /// The rest of an answer. Dropping it before the end closes the connection, or resets the stream: that is how
 /// a provider learns that nobody listens any more.
 pub struct Source {
-    incoming: Incoming,
     carrier: Carrier,
     /// Held until the last byte, so that the cap counts what the provider feels.
     permit: Option<Permit>,
 }
 
 enum Carrier {
-    H1 { link: Option<Box<Link>>, pool: Arc<Pool> },
-    H2 { alarm: Alarm, _place: H2Place },
+    H1 {
+        incoming: Incoming,
+        link: Option<Box<Link>>,
+        pool: Arc<Pool>,
+    },
+    /// A stream of events over HTTP/1.1.
+    Bare {
+        bare: Option<Box<Bare>>,
+        pool: Arc<Pool>,
+    },
+    H2 {
+        incoming: Incoming,
+        alarm: Alarm,
+        _place: H2Place,
+    },
 }
 
 impl Route {
-    /// Sends `request`, at `now`, and waits for the head of its answer.
+    /// Sends `request`, at `now`, and waits for the head of its answer; `streams` says that it asks for a stream.
     ///
     /// A resting connection that turns out to be closed before a byte was written is replaced once by a new
     /// one: the provider has seen nothing, so this is no attempt.
     pub async fn send(
         &self,
         request: Request<Upload>,
+        streams: bool,
         permit: Permit,
         now: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
         match &self.h2 {
             Some(h2) => Box::pin(self.send_h2(h2, request, permit, patience)).await,
-            None => self.send_h1(request, permit, now, patience).await,
+            None => self.send_h1(request, streams, permit, now, patience).await,
         }
     }
 
     async fn send_h1(
         &self,
         mut request: Request<Upload>,
+        streams: bool,
         permit: Permit,
         mut sent: Instant,
         patience: &Patience,
@@ -145,12 +161,11 @@ impl Route {
                     link
                 }
             };
-            match ask(&mut link, request, sent, patience).await {
+            match ask(&mut link, request, streams, sent, patience).await {
                 Ok(response) => {
                     refuse_switch(&response)?;
                     let (head, incoming) = response.into_parts();
-                    let carrier = Carrier::H1 { link: Some(link), pool: self.pool.clone() };
-                    let body = Source { incoming, carrier, permit: Some(permit) };
+                    let body = Source { carrier: self.carrier(&head, incoming, link), permit: Some(permit) };
                     return Ok(Answer { head, body, at: Instant::now() });
                 }
                 Err(Failed::Unsent(unsent)) if link.reused => request = *unsent,
@@ -160,6 +175,16 @@ impl Route {
                 Err(Failed::Broke(refusal)) => return Err(refusal),
             }
         }
+    }
+
+    /// Decides who reads the body that follows this head.
+    fn carrier(&self, head: &response::Parts, incoming: Incoming, link: Box<Link>) -> Carrier {
+        let pool = self.pool.clone();
+        if link.brink.holds() && bare::can_read(head) && !incoming.is_end_stream() {
+            return Carrier::Bare { bare: Some(Box::new(link.bare(head))), pool };
+        }
+        link.brink.release();
+        Carrier::H1 { incoming, link: Some(link), pool }
     }
 
     /// A call that the provider has not seen, since it refused the stream or closed the connection, goes to
@@ -189,10 +214,10 @@ impl Route {
             let mut failed = match outcome {
                 Ok(Ok(response)) => {
                     let (head, incoming) = response.into_parts();
-                    let carrier = Carrier::H2 { alarm: Alarm::new(), _place: place };
+                    let carrier = Carrier::H2 { incoming, alarm: Alarm::new(), _place: place };
                     return Ok(Answer {
                         head,
-                        body: Source { incoming, carrier, permit: Some(permit) },
+                        body: Source { carrier, permit: Some(permit) },
                         at: Instant::now(),
                     });
                 }
@@ -274,7 +299,7 @@ impl Unseen {
         if broken.is_user() {
             return copy.filter(|copy| !copy.body().is_end_stream()).map(|_| Unseen::Closed);
         }
-        let cause = std::error::Error::source(broken)?.downcast_ref::<h2::Error>()?;
+        let cause = Error::source(broken)?.downcast_ref::<h2::Error>()?;
         if !cause.is_remote() {
             None
         } else if cause.is_go_away() {
@@ -305,11 +330,16 @@ enum Failed {
 async fn ask(
     link: &mut Link,
     request: Request<Upload>,
+    streams: bool,
     sent: Instant,
     patience: &Patience,
 ) -> Result<Response<Incoming>, Failed> {
     let turn = request.body().turn();
-    let Link { sender, line, turns, alarm, .. } = link;
+    let Link { sender, line, turns, brink, alarm, .. } = link;
+    // A body that passes may still be on its way when the answer begins.
+    if streams && turn.is_none() {
+        brink.watch();
+    }
     alarm.set(due(turn.as_ref(), sent, patience));
     let mut answer = pin!(sender.try_send_request(request));
     let mut step = |cx: &mut Context<'_>| {
@@ -372,19 +402,21 @@ fn refuse_switch(response: &Response<Incoming>) -> Result<(), Refusal> {
 
 impl Source {
     /// The next bytes, in the pieces in which they came; `None` after a whole body.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         let polled = match &mut self.carrier {
-            Carrier::H1 { link: Some(link), .. } => {
+            Carrier::H1 { incoming, link: Some(link), .. } => {
                 let Link { line, turns, .. } = &mut **link;
-                turns.poll(cx, |cx| match next_data(&mut self.incoming, cx) {
+                turns.poll(cx, |cx| match next_data(incoming, cx) {
                     Poll::Pending => {
                         line.drive(cx);
-                        next_data(&mut self.incoming, cx)
+                        next_data(incoming, cx)
                     }
                     ready => ready,
                 })
             }
-            _ => next_data(&mut self.incoming, cx),
+            Carrier::Bare { bare: Some(bare), .. } => bare.poll_data(cx),
+            Carrier::Bare { bare: None, .. } => Poll::Ready(None),
+            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => next_data(incoming, cx),
         };
         let data = ready!(polled);
         match &data {
@@ -397,12 +429,18 @@ impl Source {
 
     /// Whether nothing more will come.
     pub fn is_end(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.carrier {
+            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => incoming.is_end_stream(),
+            Carrier::Bare { bare, .. } => bare.as_ref().is_none_or(|bare| bare.is_end()),
+        }
     }
 
     /// How many bytes will come, where the provider said so.
     pub fn length(&self) -> Option<u64> {
-        self.incoming.size_hint().exact()
+        match &self.carrier {
+            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => incoming.size_hint().exact(),
+            Carrier::Bare { .. } => None,
+        }
     }
 
     /// Sets when `poll_alarm` rings.
@@ -419,24 +457,37 @@ impl Source {
                 let Link { turns, alarm, .. } = &mut **link;
                 turns.poll(cx, |cx| alarm.poll_ring(cx))
             }),
+            Carrier::Bare { bare, .. } => {
+                bare.as_mut().map_or(Poll::Pending, |bare| bare.alarm.poll_ring(cx))
+            }
             Carrier::H2 { alarm, .. } => alarm.poll_ring(cx),
         }
     }
 
     /// A body that was read to its end: the connection can carry the next call.
     pub fn finish(&mut self, cx: &mut Context<'_>) {
-        if let Carrier::H1 { link, pool } = &mut self.carrier
-            && let Some(link) = link.take()
-        {
-            pool.put(link, cx);
+        match &mut self.carrier {
+            Carrier::H1 { link, pool, .. } => {
+                if let Some(link) = link.take() {
+                    pool.put(link, cx);
+                }
+            }
+            Carrier::Bare { bare, pool } => {
+                if let Some(bare) = bare.take() {
+                    pool.put_bare(*bare, cx);
+                }
+            }
+            Carrier::H2 { .. } => {}
         }
         // After the connection: whoever gets the permit finds it in the pool.
         self.permit = None;
     }
 
     fn release(&mut self) {
-        if let Carrier::H1 { link, .. } = &mut self.carrier {
-            *link = None;
+        match &mut self.carrier {
+            Carrier::H1 { link, .. } => *link = None,
+            Carrier::Bare { bare, .. } => *bare = None,
+            Carrier::H2 { .. } => {}
         }
         self.permit = None;
     }
@@ -444,20 +495,21 @@ impl Source {
     fn alarm(&mut self) -> Option<&mut Alarm> {
         match &mut self.carrier {
             Carrier::H1 { link, .. } => link.as_mut().map(|link| &mut link.alarm),
+            Carrier::Bare { bare, .. } => bare.as_mut().map(|bare| &mut bare.alarm),
             Carrier::H2 { alarm, .. } => Some(alarm),
         }
     }
 }
 
 /// The next bytes of a body. Empty pieces say nothing, and none of the protocols uses trailers.
-fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
     loop {
         match ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
                 _ => {}
             },
-            Some(Err(broken)) => return Poll::Ready(Some(Err(broken))),
+            Some(Err(broken)) => return Poll::Ready(Some(Err(broken.into()))),
             None => return Poll::Ready(None),
         }
     }
@@ -465,14 +517,14 @@ fn next_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Resul
 
 /// What this machine lacked, if that is why there is no connection: the provider has no part in it.
 fn lack(failed: &io::Error) -> Option<&io::Error> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
+    let mut cause: Option<&(dyn Error + 'static)> = Some(failed);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             if io.raw_os_error().is_some_and(|code| LACKS.contains(&code)) {
                 return Some(io);
             }
             // `source` would leave out the error that this one is made of.
-            cause = io.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
+            cause = io.get_ref().map(|inner| inner as &(dyn Error + 'static));
         } else {
             cause = error.source();
         }
@@ -485,7 +537,7 @@ fn broke(broken: hyper::Error) -> Refusal {
 }
 
 /// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -23,6 +23,11 @@ impl LastWords {
         LastWords { io, deaf: false }
     }
 
+    /// Whether something that was written went nowhere.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
     /// Takes note of a failed write, and passes on all others.
     fn heard(&mut self, written: Poll<io::Result<usize>>, all: usize) -> Poll<io::Result<usize>> {
         match written {

@@ -8,14 +8,18 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use guard::alarm::Alarm;
+use http::response;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Upload;
+use super::bare::Bare;
 use super::connect::Io;
+use super::head_first::{Brink, HeadFirst};
 use super::last_words::LastWords;
 use crate::turn::Turns;
 
@@ -30,6 +34,8 @@ pub struct Link {
     pub(super) sender: http1::SendRequest<Upload>,
     pub(super) line: Line,
     pub(super) turns: Turns,
+    /// Whether nothing of an answer but its head has been read.
+    pub(super) brink: Brink,
     /// Rings at the nearest deadline of the call in progress.
     pub alarm: Alarm,
     /// Has carried a call before: if it dies before a byte of the next one was written, that says nothing
@@ -40,7 +46,7 @@ pub struct Link {
 
 /// The connection itself, which moves only while it is driven.
 pub(super) struct Line {
-    conn: http1::Connection<TokioIo<LastWords>, Upload>,
+    conn: http1::Connection<TokioIo<HeadFirst>, Upload>,
     closed: bool,
 }
 
@@ -55,18 +61,31 @@ impl Line {
 impl Link {
     /// Takes over a fresh connection.
     pub async fn open(io: Io) -> hyper::Result<Box<Link>> {
+        Link::over(LastWords::new(io), Alarm::new()).await
+    }
+
+    async fn over(io: LastWords, alarm: Alarm) -> hyper::Result<Box<Link>> {
+        let brink = Brink::default();
         let (sender, conn) = http1::Builder::new()
             .max_header_size(64 * 1024)
-            .handshake(TokioIo::new(LastWords::new(io)))
+            .handshake(TokioIo::new(HeadFirst::new(io, brink.clone())))
             .await?;
         Ok(Box::new(Link {
             sender,
             line: Line { conn, closed: false },
             turns: Turns::default(),
-            alarm: Alarm::new(),
+            brink,
+            alarm,
             reused: false,
             rests_since: Instant::now(),
         }))
+    }
+
+    /// Takes the connection out of the library, which has read this head and nothing more.
+    pub(super) fn bare(self, head: &response::Parts) -> Bare {
+        let Link { line, alarm, .. } = self;
+        let (io, first) = line.conn.into_parts().io.into_inner().into_parts();
+        Bare::new(io, alarm, head, first)
     }
 
     fn is_fit(&mut self) -> bool {
@@ -99,6 +118,16 @@ impl Pool {
         if link.line.drive(cx) && link.sender.is_ready() {
             link.rests_since = Instant::now();
             self.resting.lock().push(link);
+        }
+    }
+
+    /// Gives back a connection after a stream that was read without the library.
+    pub(super) fn put_bare(&self, bare: Bare, cx: &mut Context<'_>) {
+        // Taking it over waits for nothing.
+        if bare.is_reusable()
+            && let Some(Ok(link)) = Link::over(bare.io, bare.alarm).now_or_never()
+        {
+            self.put(link, cx);
         }
     }
 

@@ -1,8 +1,11 @@
 //! Same protocol in and out: bytes, headers and statuses pass both ways, but for the edits that are promised.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderValue, Method};
+use tokio::io::DuplexStream;
 
 use crate::world::*;
 
@@ -42,6 +45,81 @@ fn transcripts() -> Vec<(&'static str, String, Vec<u8>)> {
 fn body_of(request: &[u8]) -> &[u8] {
     let end = memchr::memmem::find(request, b"\r\n\r\n").expect("a head");
     &request[end + 4..]
+}
+
+/// Counts its connections.
+struct Counted {
+    provider: Scripted,
+    opened: AtomicUsize,
+}
+
+impl Counted {
+    fn new(steps: Vec<Do>) -> Arc<Counted> {
+        Arc::new(Counted { provider: Scripted::new(steps), opened: AtomicUsize::new(0) })
+    }
+
+    fn opened(&self) -> usize {
+        self.opened.load(Ordering::Relaxed)
+    }
+}
+
+impl Provider for Counted {
+    fn connect(&self) -> io::Result<DuplexStream> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.provider.connect()
+    }
+}
+
+/// Three different calls, one after the other, get this stream whole.
+async fn three_get(provider: &Arc<Counted>, stream: &[u8], what: &str) {
+    let world = World::around("", provider.clone());
+    let (path, body, _) = &transcripts()[0];
+    for model in ["gpt-1", "gpt-2", "gpt-3"] {
+        let reply = world.post(path, body.replace("gpt-x", model)).await;
+        assert_eq!((reply.status.as_u16(), reply.broken), (200, false), "{what}");
+        assert!(reply.body == stream, "{what}: {}", reply.text());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_follow_each_other_on_one_connection_wherever_an_answer_is_cut() {
+    let (_, _, stream) = transcripts().remove(0);
+    let (one, two) = stream.split_at(stream.len() / 2);
+    let head = format!("HTTP/1.1 200 OK\r\n{EVENTS}transfer-encoding: chunked\r\n\r\n");
+    let answer = [head.as_bytes(), &chunk(one), &chunk(two), b"0\r\nx-sum: 1\r\n\r\n"].concat();
+    for cut in 1..=answer.len() {
+        let writes = [&answer[..cut], &answer[cut..]].into_iter().filter(|bytes| !bytes.is_empty());
+        let provider = Counted::new(writes.map(|bytes| Do::Write(bytes.to_vec())).collect());
+        three_get(&provider, &stream, &format!("cut at {cut}")).await;
+        assert_eq!(provider.opened(), 1, "cut at {cut}");
+    }
+}
+
+/// However a provider frames its stream, and whoever reads that: it comes whole, and no call gets another one's bytes.
+#[tokio::test(start_paused = true)]
+async fn a_stream_in_another_framing_comes_whole_too() {
+    let (_, _, stream) = transcripts().remove(0);
+    let chunked = [chunk(&stream), b"0\r\n\r\n".to_vec()].concat();
+    let head = format!("HTTP/1.1 200 OK\r\n{EVENTS}transfer-encoding: chunked\r\n\r\n");
+    let length = format!("HTTP/1.1 200 OK\r\n{EVENTS}content-length: {}\r\n\r\n", stream.len());
+    let hinted = format!("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n{head}");
+    let closing = head.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
+    let until_end = format!("HTTP/1.1 200 OK\r\n{EVENTS}\r\n");
+    let behind = [&chunked[..], b"HTTP/1.1 200 OK\r\n"].concat();
+    for (what, head, body, opened) in [
+        ("by length", length, &stream, 1),
+        ("after a hint", hinted, &chunked, 1),
+        ("in bare lines", head.replace("\r\n", "\n"), &chunked, 1),
+        ("with a last word", closing, &chunked, 3),
+        ("with something behind it", head, &behind, 3),
+    ] {
+        let provider = Counted::new(vec![Do::Write([head.as_bytes(), body].concat())]);
+        three_get(&provider, &stream, what).await;
+        assert_eq!(provider.opened(), opened, "{what}");
+    }
+    let provider = Counted::new(vec![Do::Write([until_end.as_bytes(), &stream].concat()), Do::Close]);
+    three_get(&provider, &stream, "to the connection's end").await;
+    assert_eq!(provider.opened(), 3);
 }
 
 #[tokio::test(start_paused = true)]

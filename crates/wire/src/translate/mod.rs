@@ -27,9 +27,8 @@ pub(crate) use self::chat::CHAT_TONGUE;
 use self::free::Unwrap;
 pub(crate) use self::messages::MESSAGES_TONGUE;
 pub use self::names::Names;
-pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer, Written};
+pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer};
 use crate::dialect::Dialect;
-use crate::relay::Out;
 use crate::sse::{Ends, Event};
 
 /// Grows when the same answer is told in other words than before.
@@ -155,51 +154,47 @@ pub struct TooLong;
 
 impl Stream {
     /// Takes the next chunk and adds what it amounts to: whole events.
-    pub fn feed(&mut self, chunk: &[u8], out: &mut impl Out) -> Result<(), TooLong> {
-        let mut written = Written::default();
+    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
         let mut rest = chunk;
         while let Some(end) = self.ends.next(rest) {
             let (piece, more) = rest.split_at(end.length);
             rest = more;
             if self.held.is_empty() {
-                self.event(piece, &mut written);
+                self.event(piece, out);
             } else {
                 self.held.extend_from_slice(piece);
                 let whole = self.held.split();
-                self.event(&whole, &mut written);
+                self.event(&whole, out);
             }
         }
         if !self.over {
             self.held.extend_from_slice(rest);
         }
-        written.flush(out);
         if self.held.len() > LONGEST_EVENT { Err(TooLong) } else { Ok(()) }
     }
 
     /// Takes the clean end of the provider's stream.
-    pub fn finish(&mut self, out: &mut impl Out) {
-        let mut written = Written::default();
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
         let rest = self.held.split();
         if !rest.is_empty() {
-            self.event(&rest, &mut written);
+            self.event(&rest, out);
         }
         let Stream { reader, unwrap, writer, over, .. } = self;
-        reader.end(&mut |item| unwrap.item(item, &mut |item| say(&mut **writer, over, item, &mut written)));
-        written.flush(out);
+        reader.end(&mut |item| unwrap.item(item, &mut |item| say(&mut **writer, over, item, out)));
     }
 
-    fn event(&mut self, raw: &[u8], written: &mut Written) {
+    fn event(&mut self, raw: &[u8], out: &mut Vec<u8>) {
         let Stream { reader, unwrap, writer, over, .. } = self;
         reader.event(&Event::read(raw), &mut |item| {
-            unwrap.item(item, &mut |item| say(&mut **writer, over, item, written));
+            unwrap.item(item, &mut |item| say(&mut **writer, over, item, out));
         });
     }
 }
 
-fn say(writer: &mut dyn Writer, over: &mut bool, item: &Item<'_>, written: &mut Written) {
+fn say(writer: &mut dyn Writer, over: &mut bool, item: &Item<'_>, out: &mut Vec<u8>) {
     if *over {
         return;
     }
-    writer.item(item, written);
+    writer.item(item, out);
     *over = matches!(item, Item::Failed(_) | Item::End);
 }

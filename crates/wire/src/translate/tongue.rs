@@ -3,11 +3,8 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-
 use super::canon::{Conversation, Failure, Item};
 use super::names::Names;
-use crate::relay::Out;
 use crate::sse::Event;
 
 /// Why a request can't be said in another protocol: a 400 for the caller.
@@ -27,19 +24,18 @@ impl Unfit {
     }
 }
 
-/// Of so many hints that were left out the names are kept; who sends more has been told enough.
-const NAMED: usize = 32;
+/// How many names of hints are kept. They go into a header, and who sends more has sent nonsense.
+const MOST_DROPPED: usize = 64;
 
-/// Harmless hints that a translation leaves out, by their names in the client's words; each once, and not more than
-/// somebody reads.
+/// Harmless hints that a translation leaves out, by their names in the client's words; each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped(Vec<Cow<'static, str>>);
 
 impl Dropped {
-    /// Leaves this one out.
+    /// Leaves this one out. Beyond a number that nobody reads, they are not named.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>) {
         let name = name.into();
-        if self.0.len() < NAMED && !self.0.contains(&name) {
+        if self.0.len() < MOST_DROPPED && !self.0.contains(&name) {
             self.0.push(name);
         }
     }
@@ -131,43 +127,7 @@ pub trait Reader: Send {
 
 /// Writes the events of one stream.
 pub trait Writer: Send {
-    /// Writes what an item amounts to, if anything, in whole events.
-    fn item(&mut self, item: &Item<'_>, out: &mut Written);
-}
-
-/// What a writer has written of a stream.
-#[derive(Default)]
-pub struct Written {
-    done: Vec<(Bytes, bool)>,
-    now: Vec<u8>,
-}
-
-impl Written {
-    /// Takes events of the answer.
-    pub fn events(&mut self) -> &mut Vec<u8> {
-        &mut self.now
-    }
-
-    /// Takes an event of usage and nothing else: only who asked for it gets it.
-    pub fn usage(&mut self, event: Vec<u8>) {
-        self.cut();
-        self.done.push((event.into(), true));
-    }
-
-    fn cut(&mut self) {
-        if !self.now.is_empty() {
-            self.done.push((std::mem::take(&mut self.now).into(), false));
-        }
-    }
-
-    /// Hands all of it on.
-    pub fn flush(&mut self, out: &mut impl Out) {
-        self.cut();
-        for (bytes, usage) in self.done.drain(..) {
-            match usage {
-                true => out.usage(bytes),
-                false => out.answer(bytes),
-            }
-        }
-    }
+    /// Writes what an item amounts to, if anything, in whole events. Usage that the protocol tells only to who asks
+    /// for it is written always, as an event of its own.
+    fn item(&mut self, item: &Item<'_>, out: &mut Vec<u8>);
 }

@@ -25,7 +25,7 @@ fn check(name: &str, dialect: &'static dyn Dialect, strip: bool, expected: &Watc
 fn whole(model: &str, finish: &str) -> Watch {
     Watch {
         model: Some(model.into()),
-        finish: Some(finish.into()),
+        finish: Some(finish.to_owned().into()),
         content: true,
         terminal: true,
         ..Watch::default()

@@ -15,7 +15,7 @@ mod talk;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use wire::dialect::{CHAT, Dialect, MESSAGES};
-use wire::relay::Out;
+use wire::relay::{Out, Relay};
 use wire::translate::{Crossing, Reply};
 
 /// Who asks whom.
@@ -67,14 +67,20 @@ impl Out for Told {
     }
 }
 
-/// A stream that came in these pieces, in the client's words.
+/// A stream that came in these pieces, in the client's words and relayed as the gate does.
 fn told<'a>(way: Way, reply: &Reply, pieces: impl IntoIterator<Item = &'a [u8]>) -> Told {
     let mut stream = way.crossing().stream(reply.clone());
+    let mut relay = Relay::new(way.client(), true);
     let mut told = Told::default();
     for piece in pieces {
-        stream.feed(piece, &mut told).unwrap();
+        let mut said = Vec::new();
+        stream.feed(piece, &mut said).unwrap();
+        relay.feed(said.into(), &mut told);
     }
-    stream.finish(&mut told);
+    let mut said = Vec::new();
+    stream.finish(&mut said);
+    relay.feed(said.into(), &mut told);
+    relay.finish(&mut told);
     told
 }
 

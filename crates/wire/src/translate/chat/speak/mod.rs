@@ -6,7 +6,7 @@ mod whole;
 use super::failure;
 use super::json::{Object, put_number, put_text};
 use crate::translate::canon::{Block, Failure, Item, Reason, Stop};
-use crate::translate::{Reply, Writer, Written};
+use crate::translate::{Reply, Writer};
 use crate::watch::Usage;
 
 use self::told::{Thought, Told};
@@ -14,22 +14,23 @@ pub(super) use whole::answer;
 
 /// A stream on its way out.
 ///
-/// It ends well, with the protocol's last word, only where the provider said why the model stopped and that this was
-/// all.
+/// It ends well only where the provider said why the model stopped and that this was all. The reason waits for that:
+/// to many clients it is the last word already.
 pub(super) struct Chunks {
     reply: Reply,
     /// What every chunk begins with, up to its choices.
     head: Vec<u8>,
     told: Told,
     usage: Option<Usage>,
-    stopped: bool,
+    /// The protocol's word for why the model stopped.
+    finish: Option<&'static str>,
     /// It failed or ended: nothing comes after.
     over: bool,
 }
 
 impl Chunks {
     pub(super) fn new(reply: Reply) -> Chunks {
-        Chunks { reply, head: Vec::new(), told: Told::default(), usage: None, stopped: false, over: false }
+        Chunks { reply, head: Vec::new(), told: Told::default(), usage: None, finish: None, over: false }
     }
 
     fn start(&mut self, id: &str, model: &str) {
@@ -38,12 +39,11 @@ impl Chunks {
     }
 
     /// Writes a chunk with this delta.
-    fn delta(&self, out: &mut Written, write: impl FnOnce(&mut Object<'_>)) {
+    fn delta(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
         self.chunk(out, write, None);
     }
 
-    fn chunk(&self, out: &mut Written, write: impl FnOnce(&mut Object<'_>), finish: Option<&str>) {
-        let out = out.events();
+    fn chunk(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>), finish: Option<&str>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(br#","choices":[{"index":0,"delta":"#);
         let mut delta = Object::begin(out);
@@ -57,7 +57,7 @@ impl Chunks {
         out.extend_from_slice(b"}]}\n\n");
     }
 
-    fn open(&mut self, index: u32, block: &Block<'_>, out: &mut Written) {
+    fn open(&mut self, index: u32, block: &Block<'_>, out: &mut Vec<u8>) {
         self.told.open(index, block);
         if let Block::Call { id, name, free } = block {
             let (number, name) = (self.told.calls - 1, self.reply.names.ours(name));
@@ -70,7 +70,7 @@ impl Chunks {
         }
     }
 
-    fn more(&mut self, index: u32, text: &str, out: &mut Written) {
+    fn more(&mut self, index: u32, text: &str, out: &mut Vec<u8>) {
         if text.is_empty() {
             return;
         }
@@ -83,7 +83,7 @@ impl Chunks {
         }
     }
 
-    fn arguments(&self, number: usize, free: bool, text: &str, out: &mut Written) {
+    fn arguments(&self, number: usize, free: bool, text: &str, out: &mut Vec<u8>) {
         self.delta(out, |delta| {
             put_call(delta, |call| {
                 call.number("index", number as u64);
@@ -94,7 +94,7 @@ impl Chunks {
         });
     }
 
-    fn close(&mut self, index: u32, out: &mut Written) {
+    fn close(&mut self, index: u32, out: &mut Vec<u8>) {
         match self.told.close(index) {
             // A client parses the arguments, and an empty text is no JSON.
             Some(told::Closed::Call { number, free: false, empty: true }) => {
@@ -110,35 +110,33 @@ impl Chunks {
         }
     }
 
-    fn stop(&mut self, stop: &Stop<'_>, out: &mut Written) {
+    fn stop(&mut self, stop: &Stop<'_>, out: &mut Vec<u8>) {
         if stop.reason == Reason::Malformed {
             return self.fail(&failure::found(MALFORMED), out);
         }
         if let Some(why) = self.told.explanation(stop) {
             self.delta(out, |delta| delta.text("refusal", why));
         }
-        self.stopped = true;
-        self.chunk(out, |_| {}, Some(self.told.finish(stop.reason)));
+        self.finish = Some(self.told.finish(stop.reason));
     }
 
-    fn end(&mut self, out: &mut Written) {
-        if !self.stopped {
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.finish.is_none() {
             return self.fail(&failure::found(UNEXPLAINED), out);
         }
+        self.chunk(out, |_| {}, self.finish);
         if let Some(usage) = self.usage {
-            let mut event = self.head.clone();
-            event.extend_from_slice(br#","choices":[],"usage":"#);
-            put_usage(&mut event, usage);
-            event.extend_from_slice(b"}\n\n");
-            out.usage(event);
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(br#","choices":[],"usage":"#);
+            put_usage(out, usage);
+            out.extend_from_slice(b"}\n\n");
         }
-        out.events().extend_from_slice(b"data: [DONE]\n\n");
+        out.extend_from_slice(b"data: [DONE]\n\n");
         self.over = true;
     }
 
-    fn fail(&mut self, failure: &Failure<'_>, out: &mut Written) {
+    fn fail(&mut self, failure: &Failure<'_>, out: &mut Vec<u8>) {
         let (_, body) = failure::write(failure, "");
-        let out = out.events();
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&body);
         out.extend_from_slice(b"\n\n");
@@ -150,7 +148,7 @@ const MALFORMED: &str = "The model wrote something that its provider could not m
 const UNEXPLAINED: &str = "The provider ended its answer without saying why.";
 
 impl Writer for Chunks {
-    fn item(&mut self, item: &Item<'_>, out: &mut Written) {
+    fn item(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         if self.over {
             return;
         }
@@ -169,7 +167,7 @@ impl Writer for Chunks {
             Item::Usage(usage) => self.usage = Some(*usage),
             Item::Ping | Item::Lost { .. } => {}
             // Nothing of an answer can come before its start.
-            _ if self.head.is_empty() || self.stopped => {}
+            _ if self.head.is_empty() || self.finish.is_some() => {}
             Item::Open { index, block } => self.open(*index, block, out),
             Item::Delta { index, text } => self.more(*index, text, out),
             Item::Seal { index, signature } => self.told.seal(*index, signature),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::sse::Event;
-use crate::translate::{Reply, Written};
+use crate::translate::Reply;
 
 /// JSON made of the words that the protocol has, so that most of it is nearly right.
 fn value() -> impl Strategy<Value = Value> {
@@ -222,9 +222,9 @@ proptest! {
         let whole = CHAT_TONGUE.write_answer(&items, &Reply::default());
         prop_assert!(serde_json::from_slice::<Value>(&whole).is_ok(), "{}", String::from_utf8_lossy(&whole));
         let mut writer = CHAT_TONGUE.writer(Reply::default());
-        let mut written = Written::default();
+        let mut written = Vec::new();
         items.iter().for_each(|item| writer.item(item, &mut written));
-        let told = String::from_utf8(std::mem::take(written.events())).unwrap();
+        let told = String::from_utf8(written).unwrap();
         for event in told.split_terminator("\n\n") {
             let data = event.strip_prefix("data: ").unwrap();
             prop_assert!(data == "[DONE]" || serde_json::from_str::<Value>(data).is_ok(), "{data}");

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::relay::Out;
-use crate::translate::{Reply, Written};
+use crate::dialect::CHAT;
+use crate::relay::{Out, Relay};
+use crate::translate::Reply;
 use crate::watch::Usage;
 
 /// Everything, for who asked for usage; each event by itself.
@@ -24,14 +25,20 @@ impl Out for All {
     }
 }
 
-fn events(items: &[Item<'_>], reply: Reply) -> Vec<(String, bool)> {
+/// Writes a stream, as it is relayed to who may not have asked for usage.
+fn relay(items: &[Item<'_>], reply: Reply, out: &mut impl Out) {
     let mut writer = CHAT_TONGUE.writer(reply);
-    let mut out = All::default();
+    let mut relay = Relay::new(&CHAT, true);
     for item in items {
-        let mut written = Written::default();
+        let mut written = Vec::new();
         writer.item(item, &mut written);
-        written.flush(&mut out);
+        relay.feed(written.into(), out);
     }
+}
+
+fn events(items: &[Item<'_>], reply: Reply) -> Vec<(String, bool)> {
+    let mut out = All::default();
+    relay(items, reply, &mut out);
     let mut events = Vec::new();
     for (bytes, usage) in out.0 {
         let text = std::str::from_utf8(&bytes).unwrap().strip_suffix("\n\n").unwrap().to_owned();
@@ -138,13 +145,8 @@ fn a_stream_is_written_chunk_by_chunk() {
 
 #[test]
 fn usage_goes_only_to_who_asked_for_it() {
-    let mut writer = CHAT_TONGUE.writer(Reply::default());
     let mut out: VecDeque<Bytes> = VecDeque::new();
-    let mut written = Written::default();
-    for item in answer() {
-        writer.item(&item, &mut written);
-    }
-    written.flush(&mut out);
+    relay(&answer(), Reply::default(), &mut out);
     let told: Vec<u8> = out.into_iter().flatten().collect();
     let told = String::from_utf8(told).unwrap();
     assert!(!told.contains("usage") && told.ends_with("\n\ndata: [DONE]\n\n"), "{told}");
@@ -332,6 +334,19 @@ fn only_a_stream_that_ended_well_gets_the_last_word() {
         assert!(whole.starts_with(br#"{"error":{"#));
     }
     assert_eq!(events(&[Item::Failed(failure)], Reply::default()), [(body.to_owned(), false)]);
+}
+
+#[test]
+fn the_reason_to_stop_waits_for_the_end() {
+    let mut items = answer();
+    assert_eq!(items.pop(), Some(Item::End), "it ends well");
+    let finishes = |items: &[Item<'_>]| {
+        let chunks = stream(items, Reply::default());
+        chunks.iter().filter(|chunk| chunk["choices"][0]["finish_reason"].is_string()).count()
+    };
+    assert_eq!(finishes(&items), 0, "the provider has not said that this was all");
+    items.push(Item::End);
+    assert_eq!(finishes(&items), 1);
 }
 
 #[test]

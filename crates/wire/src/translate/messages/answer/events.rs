@@ -9,7 +9,7 @@ use super::super::failure;
 use super::super::json::{Raw, is_empty, part, text};
 use super::Content;
 use super::stop::Stopped;
-use crate::dialect::anthropic_usage;
+use crate::dialect::{anthropic_usage, complaint};
 use crate::sse::Event;
 use crate::translate::Reader;
 use crate::translate::canon::{Failure, Item};
@@ -102,7 +102,7 @@ impl Reader for Events {
             b"ping" => say(Item::Ping),
             b"error" => say(Item::Failed(failure::late(data))),
             // Errors come without a type, too.
-            _ if crate::dialect::complaint(data).is_some() => say(Item::Failed(failure::late(data))),
+            _ if complaint(data).is_some() => say(Item::Failed(failure::late(data))),
             _ => {}
         }
     }

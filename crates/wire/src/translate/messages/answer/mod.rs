@@ -12,7 +12,7 @@ pub(super) use self::teller::Teller;
 
 use serde::Deserialize;
 
-use super::json::{Object, Raw, text};
+use super::json::{Object, Raw, is_object, text};
 use crate::translate::canon::{Block, Text};
 use crate::watch::Usage;
 
@@ -82,7 +82,7 @@ fn write_usage(usage: &Usage, out: &mut Vec<u8>) {
 /// Writes the object that stands in an answer for a call's input. One that was cut short has none that can be told
 /// from another; junk is kept under a name of its own, for the client to see.
 fn write_input(arguments: &str, cut: bool, out: &mut Vec<u8>) {
-    if super::json::is_object(arguments) {
+    if is_object(arguments) {
         out.extend_from_slice(arguments.trim().as_bytes());
     } else if cut || arguments.trim().is_empty() {
         out.extend_from_slice(b"{}");

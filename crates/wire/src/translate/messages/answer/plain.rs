@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::super::failure;
 use super::super::json::{Object, Raw, array, is_empty, part, text};
+use super::super::write::wrap;
 use super::stop::{Ending, Stopped};
 use super::{Content, write_input, write_usage};
 use crate::dialect::anthropic_usage;
@@ -152,7 +153,7 @@ fn content(piece: &Piece<'_>, reply: &Reply, cut: bool, out: &mut Vec<u8>) {
             object.text("id", id);
             object.text("name", reply.names.ours(name));
             match free {
-                true => super::super::write::wrap(&piece.text, object.key("input")),
+                true => wrap(&piece.text, object.key("input")),
                 false => write_input(&piece.text, cut, object.key("input")),
             }
             object

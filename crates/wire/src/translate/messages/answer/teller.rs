@@ -6,11 +6,12 @@
 
 use super::super::failure;
 use super::super::json::Object;
+use super::super::write::wrap;
 use super::stop::Ending;
 use super::waiting::{Line, Step};
 use super::write_usage;
 use crate::translate::canon::{Block, Item, Stop};
-use crate::translate::{Names, Reply, Writer, Written};
+use crate::translate::{Names, Reply, Writer};
 use crate::watch::Usage;
 
 /// Writes one stream.
@@ -71,8 +72,7 @@ impl Teller {
 }
 
 impl Writer for Teller {
-    fn item(&mut self, item: &Item<'_>, out: &mut Written) {
-        let out = out.events();
+    fn item(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         if let Item::Open { .. } | Item::Delta { .. } | Item::Stop(_) = item {
             self.begin("", "", out);
         }
@@ -162,7 +162,7 @@ fn step_event(step: Step<'_>, blocks: &mut u64, names: &Names, out: &mut Vec<u8>
             match block {
                 Block::Call { free: true, .. } => {
                     let mut wrapped = Vec::new();
-                    super::super::write::wrap(text, &mut wrapped);
+                    wrap(text, &mut wrapped);
                     delta.text(member, &String::from_utf8_lossy(&wrapped));
                 }
                 _ => delta.text(member, text),

@@ -5,10 +5,13 @@
 mod blocks;
 mod parameters;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::blocks::{cache, parts};
-use super::json::{At, Members, Raw, boolean, is_empty, is_text, list, number, record, string, whole};
+use super::json::{
+    At, Members, Raw, boolean, is_empty, is_text, list, number, object, part, string, text, whole,
+};
 use crate::translate::canon::{Conversation, Instruction, Limit, Part, Role, Tier, Turn};
 use crate::translate::{Dropped, Unfit};
 
@@ -49,7 +52,7 @@ fn member<'a>(
         "output_config" => parameters::output(raw, &at, said, dropped)?,
         // Its name before it moved into `output_config`, which goes first.
         "output_format" if said.format.is_some() => {}
-        "output_format" => said.format = Some(parameters::format(raw, &at)?),
+        "output_format" => said.format = Some(parameters::format(raw, &at, dropped)?),
         "service_tier" => match &*string(raw, &at)? {
             _ if said.tier == Some(Tier::Fast) => {}
             "auto" => said.tier = Some(Tier::Auto),
@@ -87,26 +90,26 @@ fn instructions<'a>(
 }
 
 fn turns<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Vec<Turn<'a>>, Unfit> {
-    #[derive(serde::Deserialize)]
-    struct Message<'a> {
-        #[serde(borrow)]
-        role: Raw<'a>,
-        #[serde(borrow)]
-        content: Raw<'a>,
-    }
     let messages = list(raw, at)?;
     let mut turns = Vec::with_capacity(messages.len());
     for (n, raw) in messages.into_iter().enumerate() {
         let here = At::Element(at, n);
-        let message: Message<'_> = record(raw, &here)?;
-        let role = match super::json::text(message.role).as_deref() {
+        let (mut role, mut content) = (None, None);
+        for (name, raw) in object(raw, &here)? {
+            match &*name {
+                "role" => role = Some(raw),
+                "content" => content = Some(raw),
+                _ => dropped.add(here.left_out(&name)),
+            }
+        }
+        let role = match text(role).as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("system") => Role::System,
             _ => return Err(At::Member(&here, "role").unfit("the roles are user, assistant and system")),
         };
         let at = At::Member(&here, "content");
-        let content = message.content.ok_or_else(|| at.unfit("a message has a content"))?;
+        let content = content.ok_or_else(|| at.unfit("a message has a content"))?;
         turns.push(Turn { at: n, role, parts: parts(content, &at, dropped)? });
     }
     Ok(turns)
@@ -114,15 +117,15 @@ fn turns<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Ve
 
 /// The texts of a string or of a list of text blocks; none where something else is among them.
 fn texts(raw: &RawValue) -> Option<String> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow)]
         text: Raw<'a>,
     }
     if is_text(raw) {
-        return super::json::text(Some(raw)).map(String::from);
+        return text(Some(raw)).map(String::from);
     }
-    let blocks: Vec<Block<'_>> = super::json::part(Some(raw))?;
-    let texts: Option<Vec<_>> = blocks.into_iter().map(|block| super::json::text(block.text)).collect();
+    let blocks: Vec<Block<'_>> = part(Some(raw))?;
+    let texts: Option<Vec<_>> = blocks.into_iter().map(|block| text(block.text)).collect();
     Some(texts?.join("\n"))
 }

@@ -1,8 +1,5 @@
 //! Streams, as they are read and where they are cut.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
 use serde_json::json;
 
 use super::answers::{call_block, delta, open};
@@ -183,12 +180,12 @@ fn a_stream_that_breaks_off_does_not_end() {
 fn crossed(chunks: &[&[u8]]) -> String {
     let crossing = Crossing::between(&MESSAGES, &MESSAGES).unwrap();
     let mut stream = crossing.stream(Reply::default());
-    let mut out: VecDeque<Bytes> = VecDeque::new();
+    let mut out = Vec::new();
     for chunk in chunks {
         stream.feed(chunk, &mut out).unwrap();
     }
     stream.finish(&mut out);
-    out.iter().map(|bytes| std::str::from_utf8(bytes).unwrap()).collect()
+    String::from_utf8(out).unwrap()
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! Streams, as they are written.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
 use serde_json::json;
 
 use super::answers::{call_block, delta, open, stop};
 use super::*;
 use crate::sse::Event;
 use crate::translate::canon::*;
-use crate::translate::{Names, Reply, Written};
+use crate::translate::{Names, Reply};
 use crate::watch::Usage;
 
 /// Writes a stream and gives the data of its events, of which each has its name.
@@ -19,11 +16,9 @@ fn told(items: &[Item<'_>]) -> Vec<Value> {
 
 fn told_with(items: &[Item<'_>], reply: Reply) -> Vec<Value> {
     let mut writer = MESSAGES_TONGUE.writer(reply);
-    let mut written = Written::default();
+    let mut written = Vec::new();
     items.iter().for_each(|item| writer.item(item, &mut written));
-    let mut out: VecDeque<Bytes> = VecDeque::new();
-    written.flush(&mut out);
-    let text: String = out.iter().map(|bytes| std::str::from_utf8(bytes).unwrap()).collect();
+    let text = String::from_utf8(written).unwrap();
     let read = |raw: &str| {
         let event = Event::read(raw.as_bytes());
         let data: Value = serde_json::from_slice(event.data()).unwrap();

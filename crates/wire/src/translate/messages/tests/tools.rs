@@ -167,4 +167,8 @@ fn a_result_keeps_its_pictures_and_its_failure() {
     let turns = [user(json!("x")), assistant(json!([call("1")])), user(results.clone())];
     let (body, _) = write(&said(json!({"messages": turns})), NEW);
     assert_eq!(body["messages"][2]["content"], results);
+    let silent = json!([{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": true}]);
+    let turns = [user(json!("x")), assistant(json!([call("1")])), user(silent)];
+    let (body, _) = write(&said(json!({"messages": turns})), NEW);
+    assert_eq!(body["messages"][2]["content"], json!([{"type": "tool_result", "tool_use_id": "1"}]));
 }

@@ -169,8 +169,9 @@ fn thoughts_stand_where_they_stood() {
     assert_eq!(messages(&answered(parts.clone()), NEW)[1], expected);
     parts.splice(4..6, [text_part("äbcd")]);
     assert_eq!(messages(&answered(parts), NEW)[1], expected);
+    let nothing = Part::Refusal { text: "".into() };
     let in_order =
-        vec![thought("A", None), text_part("x"), thought("B", None), call_part("1"), call_part("2")];
+        vec![nothing, thought("A", None), text_part("x"), thought("B", None), call_part("1"), call_part("2")];
     assert_eq!(messages(&answered(in_order), NEW)[1], "assistant: thought A, x, thought B, call 1, call 2");
 }
 

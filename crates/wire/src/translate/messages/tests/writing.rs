@@ -92,6 +92,12 @@ fn how_tokens_are_drawn_is_told_where_the_model_takes_it() {
             json!({"top_p": 0.97}),
             vec![],
         ),
+        (
+            "claude-opus-4-6",
+            json!({"output_config": {"effort": "low"}, "temperature": 0.5}),
+            json!({}),
+            vec!["temperature"],
+        ),
     ];
     for (model, asked, told, left_out) in table {
         let (body, dropped) = write(&said(asked.clone()), model);

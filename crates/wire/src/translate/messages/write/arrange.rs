@@ -52,6 +52,7 @@ impl<'a> Arranged<'a> {
                 }
             }
             Part::Text { text, cache } => self.text(index, text, *cache),
+            Part::Refusal { text } if text.is_empty() => {}
             _ => {
                 self.think();
                 if matches!(part, Part::Call { .. }) {

@@ -1,16 +1,19 @@
 //! The blocks of the messages.
 
+use std::collections::HashMap;
+
 use super::super::json::{Object, array, is_object};
 use super::ids::Ids;
 use super::marks::{Marks, Section};
 use super::turns::{Block, Message, What};
-use crate::translate::canon::{Arguments, Cache, Part, Role, Seal, Source, Takes, Tool};
+use crate::translate::canon::{Arguments, Cache, Part, Role, Seal, Source};
 use crate::translate::{Dropped, Names, Unfit};
 
 /// What the writing of blocks needs.
 pub(super) struct Pen<'a, 'w> {
     pub(super) names: &'w Names,
-    pub(super) tools: &'a [Tool<'a>],
+    /// The tools that there are; whether they take free text.
+    pub(super) tools: HashMap<&'a str, bool>,
     pub(super) ids: Ids<'a>,
     pub(super) marks: &'w mut Marks,
     pub(super) dropped: &'w mut Dropped,
@@ -103,10 +106,12 @@ impl<'a> Pen<'a, '_> {
                 let mut object = Object::typed(out, "tool_result");
                 object.text("tool_use_id", &self.ids.result(id, at)?);
                 let mut said = parts.iter().enumerate().filter(|(_, part)| !is_blank(part)).peekable();
-                if said.peek().is_some() {
+                let says_something = said.peek().is_some();
+                if says_something {
                     array(object.key("content"), said, |(n, part), out| self.part(part, at, n, out))?;
                 }
-                if *is_error {
+                // The provider takes no failure that says nothing.
+                if *is_error && says_something {
                     object.json("is_error", "true");
                 }
                 (object, *cache)
@@ -123,8 +128,7 @@ impl<'a> Pen<'a, '_> {
 
     /// What a tool was called with: an object, in its own words. A free text is put into one, as [`wrap`] says.
     fn input(&self, name: &str, arguments: &Arguments<'_>, out: &mut Vec<u8>) -> Result<(), NoObject> {
-        let tool = self.tools.iter().find(|tool| tool.name == name);
-        let free = tool.map(|tool| matches!(tool.takes, Takes::Text { .. }));
+        let free = self.tools.get(name).copied();
         match arguments {
             Arguments::Json(json) if free == Some(true) => wrap(&json.0, out),
             Arguments::Json(json) if json.0.trim_start().starts_with('{') => {

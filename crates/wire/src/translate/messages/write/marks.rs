@@ -37,14 +37,22 @@ impl Marks {
         self.0.push((section, from..block.out().len()));
     }
 
-    /// Takes the marks out of the body that are too many.
-    pub(super) fn thin(mut self, body: &mut Vec<u8>) {
-        let Some(surplus) = self.0.len().checked_sub(MOST) else { return };
+    /// The body without the marks that are too many.
+    pub(super) fn thin(mut self, body: Vec<u8>) -> Vec<u8> {
+        let surplus = self.0.len().saturating_sub(MOST);
+        if surplus == 0 {
+            return body;
+        }
         self.0.sort_by_key(|(section, range)| (*section, range.start));
         self.0.truncate(surplus);
         self.0.sort_by_key(|(_, range)| range.start);
-        for (_, range) in self.0.into_iter().rev() {
-            body.drain(range);
+        let mut thinned = Vec::with_capacity(body.len());
+        let mut from = 0;
+        for (_, range) in self.0 {
+            thinned.extend_from_slice(&body[from..range.start]);
+            from = range.end;
         }
+        thinned.extend_from_slice(&body[from..]);
+        thinned
     }
 }

@@ -20,7 +20,7 @@ use self::thinking::Think;
 use self::tools::Offer;
 use self::turns::{Message, What};
 use super::json::{Object, array};
-use crate::translate::canon::{Cache, Conversation, Format, Part, Role};
+use crate::translate::canon::{Cache, Conversation, Format, Part, Role, Takes};
 use crate::translate::claude_caps::{self, Claude};
 use crate::translate::{Destination, Dropped, Names, Unfit};
 
@@ -62,12 +62,13 @@ pub(super) fn write(
     if said.stream {
         body.json("stream", "true");
     }
-    let mut pen = Pen { names: &names, tools: &said.tools, ids: Ids::default(), marks: &mut marks, dropped };
+    let tools = said.tools.iter().map(|tool| (&*tool.name, matches!(tool.takes, Takes::Text { .. })));
+    let tools = tools.collect();
+    let mut pen = Pen { names: &names, tools, ids: Ids::default(), marks: &mut marks, dropped };
     array(body.key("messages"), &messages, |message, out| pen.message(message, out))?;
     pen.ids.settle()?;
     body.end();
-    marks.thin(&mut out);
-    Ok((out, names))
+    Ok((marks.thin(out), names))
 }
 
 /// Writes the instructions, one block for each text that the client kept apart.

@@ -1,6 +1,6 @@
 //! The smaller members of a request.
 
-use super::super::json::{Object, array};
+use super::super::json::{Object, array, quote};
 use super::thinking::Think;
 use crate::translate::canon::{Conversation, Format, Json, Tier};
 use crate::translate::claude_caps::Claude;
@@ -41,12 +41,13 @@ pub(super) fn sampling(
     body: &mut Object<'_>,
     dropped: &mut Dropped,
 ) -> Result<(), Unfit> {
-    let by_budget = matches!(think, Think::Budget(_));
+    // A model that thinks draws its tokens in the one way in which it has learnt to.
+    let thinks = matches!(think, Think::Budget(_) | Think::Adaptive(_));
     let temperature = drawn("temperature", &said.sampling.temperature)?;
     let top_p = drawn("top_p", &said.sampling.top_p)?;
     let has_temperature = match temperature {
-        Some((_, number)) if number == 1.0 && (!model.sampling || by_budget || top_p.is_some()) => false,
-        Some(_) if !model.sampling || by_budget => {
+        Some((_, number)) if number == 1.0 && (!model.sampling || thinks || top_p.is_some()) => false,
+        Some(_) if !model.sampling || thinks => {
             dropped.add("temperature");
             false
         }
@@ -63,8 +64,8 @@ pub(super) fn sampling(
     };
     match top_p {
         Some((_, number)) if number == 1.0 && (!model.sampling || has_temperature) => {}
-        // Not both; and who thinks by a budget takes no less.
-        Some((_, number)) if !model.sampling || has_temperature || (by_budget && number < 0.95) => {
+        // Not both; and who thinks takes no less.
+        Some((_, number)) if !model.sampling || has_temperature || (thinks && number < 0.95) => {
             dropped.add("top_p");
         }
         Some((_, number)) if number > 1.0 => return Err(Unfit::new("top_p", "top_p lies between 0 and 1")),
@@ -72,7 +73,7 @@ pub(super) fn sampling(
         None => {}
     }
     match &said.sampling.top_k {
-        Some(_) if !model.sampling || by_budget => dropped.add("top_k"),
+        Some(_) if !model.sampling || thinks => dropped.add("top_k"),
         Some(json) => body.json("top_k", &json.0),
         None => {}
     }
@@ -101,7 +102,7 @@ pub(super) fn stops(
         return Ok(());
     }
     array(body.key("stop_sequences"), stops, |stop, out| {
-        super::super::json::quote(out, stop);
+        quote(out, stop);
         Ok(())
     })
 }

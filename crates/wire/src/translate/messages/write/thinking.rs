@@ -1,4 +1,8 @@
 //! How much a model thinks, in the words that it takes.
+//!
+//! Models that decide themselves how much to think are told the same for every history. Older ones, which are given a
+//! budget, refuse histories that lack a thought: for these thinking is left out, and the request begins otherwise than
+//! the one before. That is the one exception to what the writer promises, and better than a refusal.
 
 use super::super::json::Object;
 use crate::translate::Dropped;

@@ -1,5 +1,7 @@
 //! What the model may call, and whether it must.
 
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 
 use super::super::json::{Members, Object, array, part, text};
@@ -38,26 +40,25 @@ fn called<'a>(said: &'a Conversation<'a>) -> impl Iterator<Item = &'a str> {
 
 impl<'a> Offer<'a> {
     pub(super) fn of(said: &'a Conversation<'a>) -> Result<Offer<'a>, Unfit> {
-        let listed = |tool: &Tool<'_>| match &said.choice {
-            Some(Choice::Among { names, .. }) => names.contains(&tool.name),
-            _ => true,
+        let listed: Option<HashSet<&str>> = match &said.choice {
+            Some(Choice::Among { names, .. }) => Some(names.iter().map(|name| &**name).collect()),
+            _ => None,
         };
-        let tools: Vec<_> = said.tools.iter().enumerate().filter(|(_, tool)| listed(tool)).collect();
-        for (n, (at, tool)) in tools.iter().enumerate() {
-            if tools[..n].iter().any(|(_, before)| before.name == tool.name) {
+        let mut seen = HashSet::new();
+        let mut tools = Vec::with_capacity(said.tools.len());
+        for (at, tool) in said.tools.iter().enumerate() {
+            if listed.as_ref().is_some_and(|listed| !listed.contains(&*tool.name)) {
+                continue;
+            }
+            if !seen.insert(&*tool.name) {
                 return Err(Unfit::new(format!("tools[{at}]"), "there is another tool of this name"));
             }
+            tools.push((at, tool));
         }
         if !tools.is_empty() {
             return Ok(Offer::Tools(tools));
         }
-        let mut before = Vec::new();
-        for name in called(said) {
-            if !before.contains(&name) {
-                before.push(name);
-            }
-        }
-        Ok(Offer::Remembered(before))
+        Ok(Offer::Remembered(called(said).filter(|name| seen.insert(name)).collect()))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -31,19 +31,12 @@ pub(super) struct Block<'a> {
 pub(super) enum What<'a> {
     /// Something that is neither text nor thought.
     Part(&'a Part<'a>),
-    Thought {
-        text: &'a str,
-        seal: &'a Seal<'a>,
-    },
-    Text {
-        text: &'a str,
-        cache: Option<Cache>,
-    },
+    /// A thought that its provider will know again.
+    Thought { text: &'a str, seal: &'a Seal<'a> },
+    /// Text.
+    Text { text: &'a str, cache: Option<Cache> },
     /// An instruction that stands among what the user says, because the model knows no other place for it.
-    Instruction {
-        text: &'a str,
-        cache: Option<Cache>,
-    },
+    Instruction { text: &'a str, cache: Option<Cache> },
 }
 
 impl What<'_> {
@@ -80,8 +73,7 @@ pub(super) fn turns<'a>(
     dropped: &mut Dropped,
 ) -> Result<Vec<Message<'a>>, Unfit> {
     let mut messages = Messages { done: Vec::new(), waiting: Vec::new(), thoughts_from: 0 };
-    for (n, turn) in said.turns.iter().enumerate() {
-        let next = said.turns[n + 1..].iter().map(|turn| turn.role).find(|role| *role != Role::System);
+    for (turn, next) in said.turns.iter().zip(speakers(&said.turns)) {
         match turn.role {
             Role::System => messages.instruct(turn, next, model.mid_system)?,
             Role::User => {
@@ -94,6 +86,19 @@ pub(super) fn turns<'a>(
         }
     }
     messages.finish(dropped)
+}
+
+/// Who speaks next after each turn, instructions aside.
+fn speakers(turns: &[Turn<'_>]) -> impl Iterator<Item = Option<Role>> {
+    let mut next = None;
+    let mut speakers = Vec::with_capacity(turns.len());
+    for turn in turns.iter().rev() {
+        speakers.push(next);
+        if turn.role != Role::System {
+            next = Some(turn.role);
+        }
+    }
+    speakers.into_iter().rev()
 }
 
 fn user<'a>(turn: &'a Turn<'a>) -> Vec<Block<'a>> {
