@@ -150,9 +150,7 @@ fn check_answer(case: &Case, status: u16, answer: &[u8], reply: &Reply) {
     let body: Value = serde_json::from_slice(&told.body).unwrap();
     assert!((200..600).contains(&told.status), "{}", told.status);
     assert!(status == 200 || told.status >= 400, "{status} became {}", told.status);
-    if told.status >= 400 {
-        assert!(body["error"]["message"].is_string(), "{body}");
-    }
+    assert_eq!(told.status >= 400, body["error"]["message"].is_string(), "{}: {body}", told.status);
 }
 
 /// That every event is one of the client's protocol, and the last word comes last.

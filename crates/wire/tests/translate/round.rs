@@ -10,7 +10,7 @@ use super::said::{Returned, Run, Said, of_chat, of_messages};
 use super::talk::{Asked, Block, Piece, Round, asked, list, quote, round, text};
 
 /// Tools with names that all providers take.
-const TOOLS: [&str; 4] = ["get_weather", "f-2", "read_all", "wetter"];
+const TOOLS: [&str; 5] = ["get_weather", "f-2", "read_all", "wetter", "t"];
 
 /// A model of Claude's kind that takes all that there is.
 const CLAUDE: &str = "claude-next-7";

@@ -5,8 +5,14 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Tools that are offered; the last ones have names that no provider takes.
-pub(super) const TOOLS: [&str; 4] = ["get_weather", "f-2", "files/read.all", "wetter_für_köln"];
+/// Tools that are offered; the last ones have names that no provider takes, or not every one.
+pub(super) const TOOLS: [&str; 5] = [
+    "get_weather",
+    "f-2",
+    "files/read.all",
+    "wetter_für_köln",
+    "mcp__a_server_of_a_rather_long_name__a_tool_of_a_longer_one_that_does_it_all",
+];
 
 /// Objects, in several hands.
 const OBJECTS: [&str; 6] = [
