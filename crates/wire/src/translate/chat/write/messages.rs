@@ -4,11 +4,15 @@
 use super::super::json::{Object, put_list, put_text};
 use super::parts::{self, Piece};
 use super::{Way, tools};
-use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Turn};
+use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Text, Turn};
+use crate::translate::names::plain;
 use crate::translate::{Dropped, Unfit};
 
 /// What a failed tool's result begins with; the protocol has no other sign of it.
 const FAILED: &str = "Error: ";
+
+/// The longest id of a call. Some servers make longer ones, which others refuse to see again.
+const LONGEST_ID: usize = 40;
 
 /// Stands for a result that has no text.
 const ATTACHED: &str = "The result is in the next message of the user.";
@@ -110,7 +114,7 @@ fn user(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
             had_results = true;
             let attached = parts::attached(turn, at, parts)?;
             if !attached.is_empty() {
-                pieces.push(Piece::Note(format!("Of the result of the call {id}:")));
+                pieces.push(Piece::Note(format!("Of the result of the call {}:", call_id(id))));
                 pieces.extend(attached);
             }
         }
@@ -145,7 +149,7 @@ fn result(list: &mut List<'_>, id: &str, parts: &[Part<'_>], is_error: bool, att
         }
     }
     let mut message = list.message("tool");
-    message.text("tool_call_id", id);
+    message.text("tool_call_id", &call_id(id));
     put_texts(message.key("content"), &texts);
     message.end();
 }
@@ -201,9 +205,14 @@ fn assistant(
     Ok(())
 }
 
+/// The id of a call, the same wherever it is named.
+fn call_id(id: &str) -> Text<'_> {
+    if id.len() > LONGEST_ID { plain(id, LONGEST_ID) } else { Text::Borrowed(id) }
+}
+
 fn call(out: &mut Vec<u8>, id: &str, name: &str, arguments: &Arguments<'_>, way: &Way<'_>) {
     let mut object = Object::begin(out);
-    object.text("id", id);
+    object.text("id", &call_id(id));
     let kind = tools::kind(name, way);
     object.text("type", kind);
     let mut inner = object.object(kind);
