@@ -146,7 +146,8 @@ fn thought() -> impl Strategy<Value = Block> {
     ]
 }
 
-/// What the model says: thoughts, a text, calls, and the same again. Between calls and another text it thinks.
+/// What the model says: thoughts, a text, calls, and the same again. Between calls and another text it thinks, and it
+/// ends with something real.
 pub(super) fn answer() -> impl Strategy<Value = Vec<Block>> {
     let call = || (0..TOOLS.len(), object()).prop_map(|(tool, arguments)| Block::Call { tool, arguments });
     let said = move |least: usize| {
@@ -168,6 +169,7 @@ pub(super) fn answer() -> impl Strategy<Value = Vec<Block>> {
             first.retain(|block| !matches!(block, Block::Text(_)));
             first.push(Block::Text(last));
         }
+        while first.pop_if(|block| !is_real(block)).is_some() {}
         first
     })
 }
