@@ -506,3 +506,15 @@ fn an_id_that_is_too_long_is_shortened_alike_everywhere() {
     assert_eq!(written.matches(&format!(r#"{short}""#)).count(), 2, "{written}");
     assert!(written.contains(&format!("of the call {short}:")) && !written.contains(id));
 }
+
+#[test]
+fn a_user_goes_up_by_no_longer_name_than_the_provider_takes() {
+    for (user, told) in [("u-17", Some("u-17")), ("", None)] {
+        let said = Conversation { end_user: Some(user.into()), ..Conversation::default() };
+        let expected = told.map_or(String::new(), |told| format!(r#""user":"{told}""#));
+        assert_eq!(members(&said, "m").0, expected);
+    }
+    let user = format!("user_{}_session_1", "a".repeat(64));
+    let said = Conversation { end_user: Some(user.into()), ..Conversation::default() };
+    assert_eq!(members(&said, "m").0.len(), r#""user":"""#.len() + 64);
+}
