@@ -76,6 +76,11 @@ fn write_usage(usage: &Usage, out: &mut Vec<u8>) {
     object.count("cache_creation_input_tokens", usage.cache_write);
     object.count("cache_read_input_tokens", usage.cached_input);
     object.count("output_tokens", usage.output);
+    if usage.reasoning > 0 {
+        let mut details = Object::begin(object.key("output_tokens_details"));
+        details.count("thinking_tokens", usage.reasoning);
+        details.end();
+    }
     object.end();
 }
 

@@ -149,7 +149,8 @@ fn a_whole_answer_is_written_in_the_protocols_form() {
         r#"{"type":"tool_use","id":"t","name":"f","input":{}},"#,
         r#"{"type":"tool_use","id":"u","name":"f","input":{"z":7300000000000000123,"a":1.10}}],"#,
         r#""stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":5,"#,
-        r#""cache_creation_input_tokens":1,"cache_read_input_tokens":4,"output_tokens":7}}"#,
+        r#""cache_creation_input_tokens":1,"cache_read_input_tokens":4,"output_tokens":7,"#,
+        r#""output_tokens_details":{"thinking_tokens":3}}}"#,
     );
     assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     assert_eq!(written(&[])["id"], "msg_gate");
