@@ -77,6 +77,16 @@ pub(super) fn plain(id: &str, longest: usize) -> Cow<'_, str> {
     }
 }
 
+/// Who asks, in at most `longest` letters (64 or more). What may be an address or a name becomes its digest: no
+/// provider wants to know either.
+pub(super) fn opaque(user: &str, longest: usize) -> Cow<'_, str> {
+    let personal = user.contains(|letter: char| letter == '@' || letter.is_whitespace());
+    match personal || user.len() > longest {
+        true => Cow::Owned(blake3::hash(user.as_bytes()).to_hex().to_string()),
+        false => Cow::Borrowed(user),
+    }
+}
+
 fn fits(name: &str, longest: usize) -> bool {
     (1..=longest).contains(&name.len()) && name.bytes().all(is_plain)
 }
@@ -115,6 +125,16 @@ mod tests {
         }
         assert_eq!(fitted.theirs("get_weather"), "get_weather");
         assert_eq!(fitted.ours("unknown"), "unknown");
+    }
+
+    #[test]
+    fn who_asks_is_told_by_a_digest_where_the_name_is_long_or_personal() {
+        assert_eq!(opaque("u-17", 64), "u-17");
+        for user in ["a@b.example", "Jane Doe", &"u".repeat(65)] {
+            let told = opaque(user, 64);
+            assert!(told.len() == 64 && fits(&told, 64), "{told}");
+            assert_eq!(told, opaque(user, 64));
+        }
     }
 
     #[test]

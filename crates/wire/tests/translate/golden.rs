@@ -7,8 +7,8 @@ use super::{Told, Way, canonical, reply, told};
 
 /// What cases there are of, plain and streamed, by who asks whom.
 const KINDS: [(&str, [(usize, usize); 2]); 10] = [
-    ("text", [(1, 1), (1, 1)]),
-    ("tools", [(1, 1), (1, 1)]),
+    ("text", [(2, 1), (1, 1)]),
+    ("tools", [(1, 2), (1, 2)]),
     ("images", [(1, 1), (1, 1)]),
     ("documents", [(1, 1), (1, 1)]),
     ("thinking", [(1, 1), (1, 1)]),
@@ -16,7 +16,7 @@ const KINDS: [(&str, [(usize, usize); 2]); 10] = [
     ("refusal", [(1, 1), (1, 1)]),
     ("stop", [(1, 1), (1, 1)]),
     ("length", [(1, 1), (1, 1)]),
-    ("error", [(2, 3), (2, 3)]),
+    ("error", [(2, 3), (3, 3)]),
 ];
 
 #[test]

@@ -278,7 +278,7 @@ fn messages_talk(to: &Destination<'_>, system: &str, first: &Asked, rounds: &[Ro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn a_client_of_chat_completions_brings_claude_its_own_words(

@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod case;
+mod chaos;
 mod cuts;
 mod golden;
 mod history;
+mod round;
+mod said;
 mod same;
 mod talk;
 

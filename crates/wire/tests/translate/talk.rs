@@ -5,8 +5,14 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Tools that are offered; the last ones have names that no provider takes.
-pub(super) const TOOLS: [&str; 4] = ["get_weather", "f-2", "files/read.all", "wetter_für_köln"];
+/// Tools that are offered; the last ones have names that no provider takes, or not every one.
+pub(super) const TOOLS: [&str; 5] = [
+    "get_weather",
+    "f-2",
+    "files/read.all",
+    "wetter_für_köln",
+    "mcp__a_server_of_a_rather_long_name__a_tool_of_a_longer_one_that_does_it_all",
+];
 
 /// Objects, in several hands.
 const OBJECTS: [&str; 6] = [
@@ -140,7 +146,8 @@ fn thought() -> impl Strategy<Value = Block> {
     ]
 }
 
-/// What the model says: thoughts, a text, calls, and the same again. Between calls and another text it thinks.
+/// What the model says: thoughts, a text, calls, and the same again. Between calls and another text it thinks, and it
+/// ends with something real.
 pub(super) fn answer() -> impl Strategy<Value = Vec<Block>> {
     let call = || (0..TOOLS.len(), object()).prop_map(|(tool, arguments)| Block::Call { tool, arguments });
     let said = move |least: usize| {
@@ -162,6 +169,7 @@ pub(super) fn answer() -> impl Strategy<Value = Vec<Block>> {
             first.retain(|block| !matches!(block, Block::Text(_)));
             first.push(Block::Text(last));
         }
+        while first.pop_if(|block| !is_real(block)).is_some() {}
         first
     })
 }

@@ -515,3 +515,29 @@ fn tools_that_take_a_text_stay_what_they_are() {
     let expected = r#"{"model":"m","tools":[{"type":"custom","custom":{"name":"g"}}],"tool_choice":{"type":"custom","custom":{"name":"g"}},"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"custom","custom":{"name":"g","input":"print(1)"}}]}]}"#;
     assert_eq!(write(&said, &TO).0, expected);
 }
+
+#[test]
+fn an_id_that_is_too_long_is_shortened_alike_everywhere() {
+    let id = "chatcmpl-tool-0123456789abcdef0123456789abcdef";
+    let picture = Part::Image { source: Source::Url("https://a/b".into()), detail: None, cache: None };
+    let result = Part::Result { id: id.into(), parts: vec![picture], is_error: false, cache: None };
+    let turns = vec![turn(0, Role::Assistant, vec![call(id, "{}")]), turn(1, Role::User, vec![result])];
+    let (written, _) = messages(turns, &TO);
+    let at = written.find(r#""id":""#).unwrap() + r#""id":""#.len();
+    let short = &written[at..at + 40];
+    assert!(short.starts_with("chatcmpl-tool-0123456789abcdef0"), "{short}");
+    assert_eq!(written.matches(&format!(r#"{short}""#)).count(), 2, "{written}");
+    assert!(written.contains(&format!("of the call {short}:")) && !written.contains(id));
+}
+
+#[test]
+fn a_user_goes_up_by_no_longer_name_than_the_provider_takes() {
+    for (user, told) in [("u-17", Some("u-17")), ("", None)] {
+        let said = Conversation { end_user: Some(user.into()), ..Conversation::default() };
+        let expected = told.map_or(String::new(), |told| format!(r#""user":"{told}""#));
+        assert_eq!(members(&said, "m").0, expected);
+    }
+    let user = format!("user_{}_session_1", "a".repeat(64));
+    let said = Conversation { end_user: Some(user.into()), ..Conversation::default() };
+    assert_eq!(members(&said, "m").0.len(), r#""user":"""#.len() + 64);
+}

@@ -1,20 +1,18 @@
 //! The messages. What is written of a turn depends on it alone; only results of tools go before what else the user
 //! says.
 
-use std::borrow::Cow;
-
 use super::super::json::{Object, put_list, put_text};
 use super::parts::{self, Piece};
 use super::{Way, tools};
-use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Turn};
+use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Text, Turn};
 use crate::translate::names::plain;
 use crate::translate::{Dropped, Unfit};
 
 /// What a failed tool's result begins with; the protocol has no other sign of it.
 const FAILED: &str = "Error: ";
 
-/// The longest id of a call. Shorter ones stay as they are, whatever letters they have: some hosts read their own.
-const LONGEST_ID: usize = 64;
+/// The longest id of a call. Some servers make longer ones, which others refuse to see again.
+const LONGEST_ID: usize = 40;
 
 /// Stands for a result that has no text.
 const ATTACHED: &str = "The result is in the next message of the user.";
@@ -101,7 +99,7 @@ fn results(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
     for (at, part) in turn.parts.iter().enumerate() {
         if let Part::Result { id, parts, is_error, .. } = part {
             let attached = !parts::attached(turn, at, parts)?.is_empty();
-            result(list, &short(id), parts, *is_error, attached);
+            result(list, &call_id(id), parts, *is_error, attached);
         }
     }
     Ok(())
@@ -115,9 +113,8 @@ fn user(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
         if let Part::Result { id, parts, .. } = part {
             had_results = true;
             let attached = parts::attached(turn, at, parts)?;
-            let id = short(id);
             if !attached.is_empty() {
-                pieces.push(Piece::Note(format!("Of the result of the call {id}:")));
+                pieces.push(Piece::Note(format!("Of the result of the call {}:", call_id(id))));
                 pieces.extend(attached);
             }
         }
@@ -152,7 +149,7 @@ fn result(list: &mut List<'_>, id: &str, parts: &[Part<'_>], is_error: bool, att
         }
     }
     let mut message = list.message("tool");
-    message.text("tool_call_id", id);
+    message.text("tool_call_id", &call_id(id));
     put_texts(message.key("content"), &texts);
     message.end();
 }
@@ -208,14 +205,14 @@ fn assistant(
     Ok(())
 }
 
-/// An id that is not too long. The same one is shortened in the same way wherever it stands.
-fn short(id: &str) -> Cow<'_, str> {
-    if id.len() > LONGEST_ID { plain(id, LONGEST_ID) } else { Cow::Borrowed(id) }
+/// The id of a call, the same wherever it is named.
+fn call_id(id: &str) -> Text<'_> {
+    if id.len() > LONGEST_ID { plain(id, LONGEST_ID) } else { Text::Borrowed(id) }
 }
 
 fn call(out: &mut Vec<u8>, id: &str, name: &str, arguments: &Arguments<'_>, way: &Way<'_>) {
     let mut object = Object::begin(out);
-    object.text("id", &short(id));
+    object.text("id", &call_id(id));
     let kind = tools::kind(name, way);
     object.text("type", kind);
     let mut inner = object.object(kind);

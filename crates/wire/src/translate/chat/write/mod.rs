@@ -12,11 +12,15 @@ mod tools;
 
 use super::json::{Object, put_list, put_text};
 use crate::translate::canon::{Conversation, Effort, Part, Tier};
+use crate::translate::names::opaque;
 use crate::translate::openai_caps::{OpenAi, openai};
 use crate::translate::{Destination, Dropped, Names, Unfit};
 
 /// The longest name of a tool.
 const LONGEST_NAME: usize = 64;
+
+/// The longest name of a user. Anthropic takes longer ones, and its own tools send them.
+const LONGEST_USER: usize = 64;
 
 /// So many stop sequences are taken.
 const STOPS: usize = 4;
@@ -56,7 +60,8 @@ pub(super) fn write(
         format::write(&mut body, wanted);
     }
     body.maybe("service_tier", said.tier.map(tier));
-    body.maybe("user", said.end_user.as_deref());
+    let user = said.end_user.as_deref().filter(|user| !user.is_empty());
+    body.maybe("user", user.map(|user| opaque(user, LONGEST_USER)).as_deref());
     tools::write(&mut body, said, &way)?;
     if marks(said) {
         dropped.add("cache_control");

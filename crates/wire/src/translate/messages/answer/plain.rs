@@ -44,7 +44,8 @@ pub(in super::super) fn read(body: &[u8]) -> Option<Vec<Item<'_>>> {
         let Some(content) = part::<Content<'_>>(Some(raw)) else { continue };
         block(index, &content, &mut items);
     }
-    items.extend(serde_json::from_slice::<Stopped<'_>>(body).ok()?.read().map(Item::Stop));
+    // Who does not say why the model stopped has not said all.
+    items.push(Item::Stop(serde_json::from_slice::<Stopped<'_>>(body).ok()?.read()?));
     items.extend(anthropic_usage(message.usage, Usage::default()).map(Item::Usage));
     items.push(Item::End);
     Some(items)

@@ -91,7 +91,8 @@ fn every_reason_to_stop_is_known() {
 
 #[test]
 fn what_is_no_answer_is_none_and_an_error_is_one_under_any_status() {
-    for body in ["", "x", "[]", "{}", r#"{"content":"x"}"#, "null"] {
+    let torn = r#"{"content":[{"type":"text","text":"x"}],"stop_reason":null}"#;
+    for body in ["", "x", "[]", "{}", r#"{"content":"x"}"#, "null", torn] {
         assert_eq!(MESSAGES_TONGUE.read_answer(body.as_bytes()), None, "{body}");
     }
     let items = read(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}));

@@ -56,6 +56,21 @@ fn white_space_of_the_model_stays_beside_a_real_text_only() {
 }
 
 #[test]
+fn no_message_ends_with_a_thought() {
+    let thought = |signature: &str| json!({"type": "thinking", "thinking": "t", "signature": signature});
+    let redacted = json!({"type": "redacted_thinking", "data": "E"});
+    let said = history(&[
+        user(json!("a")),
+        assistant(json!([thought("1"), text("b"), thought("2"), redacted])),
+        user(json!("c")),
+        assistant(json!([thought("3")])),
+        user(json!("d")),
+    ]);
+    assert_eq!(messages(&said, NEW), ["user: a", "assistant: thought 1, b", "user: c, d"]);
+    assert_eq!(write(&said, NEW).1, ["reasoning_content"]);
+}
+
+#[test]
 fn an_instruction_in_the_middle_stands_behind_the_users_turn() {
     let (u, a, s) = (user(json!("u")), assistant(json!("a")), system("s"));
     let table: [(&[&Value], &[&str]); 7] = [

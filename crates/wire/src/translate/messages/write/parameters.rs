@@ -4,6 +4,7 @@ use super::super::json::{Object, array, quote};
 use super::thinking::Think;
 use crate::translate::canon::{Conversation, Format, Json, Tier};
 use crate::translate::claude_caps::Claude;
+use crate::translate::names::opaque;
 use crate::translate::{Dropped, Unfit};
 
 /// How hard the model thinks, and the form of its answer.
@@ -110,15 +111,11 @@ pub(super) fn stops(
 /// The longest name of a user that is sent.
 const LONGEST_USER: usize = 256;
 
-/// Writes who asks. What may be an address or a name goes up as its digest: the provider wants none of them.
+/// Writes who asks.
 pub(super) fn end_user(said: &Conversation<'_>, body: &mut Object<'_>) {
     let Some(user) = said.end_user.as_deref().filter(|user| !user.is_empty()) else { return };
-    let personal = user.contains(|letter: char| letter == '@' || letter.is_whitespace());
     let mut metadata = Object::begin(body.key("metadata"));
-    match personal || user.len() > LONGEST_USER {
-        true => metadata.text("user_id", &blake3::hash(user.as_bytes()).to_hex()),
-        false => metadata.text("user_id", user),
-    }
+    metadata.text("user_id", &opaque(user, LONGEST_USER));
     metadata.end();
 }
 

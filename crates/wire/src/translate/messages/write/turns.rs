@@ -182,6 +182,11 @@ impl<'a> Messages<'a> {
         if !blocks.iter().any(|block| block.what.says_something()) {
             blocks.retain(|block| !block.what.is_text());
         }
+        // One that ran out of tokens may end with a thought, with which the provider lets no message end. What is
+        // left out of every request is not missed by later thoughts.
+        while blocks.pop_if(|block| block.what.is_thought()).is_some() {
+            dropped.add("reasoning_content");
+        }
         self.add(Role::Assistant, blocks);
         if !whole {
             self.thoughts_from = self.done.len();
