@@ -11,6 +11,7 @@ use wire::provider::Kind;
 use wire::translate::{Crossing, Destination, Reply, Stream};
 
 use crate::refusal::Refusal;
+use crate::stage::up::remove_where;
 use crate::upstream::Upload;
 
 const DROPPED: HeaderName = HeaderName::from_static("x-sluicegate-dropped");
@@ -44,14 +45,17 @@ pub(crate) struct Back {
     dropped: Option<HeaderValue>,
 }
 
-/// Takes out the headers of the client's own protocol. Returns those that asked for something.
+/// Takes out the headers of the client's own protocol, and what its SDK says of itself to its own vendor. Returns
+/// those that asked for something.
 pub(crate) fn leave_behind(headers: &mut HeaderMap, crossing: &Crossing) -> Vec<HeaderName> {
-    let foreign =
-        |name: &HeaderName| crossing.foreign_headers().iter().any(|prefix| name.as_str().starts_with(prefix));
-    let left: Vec<HeaderName> = headers.keys().filter(|name| foreign(name)).cloned().collect();
-    for name in &left {
-        headers.remove(name);
-    }
+    let begins = |name: &HeaderName, prefixes: &[&str]| {
+        prefixes.iter().any(|prefix| name.as_str().starts_with(prefix))
+    };
+    // Every request of a protocol has its version, which asks for nothing that another one could give.
+    let asks =
+        |name: &&HeaderName| begins(name, crossing.foreign_headers()) && !name.as_str().ends_with("-version");
+    let left: Vec<HeaderName> = headers.keys().filter(asks).cloned().collect();
+    remove_where(headers, |name| begins(name, crossing.foreign_headers()) || begins(name, &["x-stainless-"]));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     left
 }

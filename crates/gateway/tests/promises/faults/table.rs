@@ -21,7 +21,7 @@ const BUILT: [&str; 7] = [
 
 /// Capabilities that a fault may wait for, and what the README calls each among what is not built yet.
 const LATER: [(&str, &str); 6] = [
-    ("translation", "translation between"),
+    ("other protocols", "translation of Responses, Gemini and Bedrock"),
     ("retries", "retries"),
     ("breakers", "breakers"),
     ("budgets", "budgets"),

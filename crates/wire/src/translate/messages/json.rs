@@ -31,6 +31,15 @@ impl At<'_> {
         Unfit::new(self.to_string(), message)
     }
 
+    /// The name of a member of it that is left out: the same for all elements of a list.
+    pub(super) fn left_out(&self, member: &str) -> String {
+        match self {
+            At::Top(name) => format!("{name}.{member}"),
+            At::Member(of, name) => of.left_out(&format!("{name}.{member}")),
+            At::Element(of, _) => of.left_out(member),
+        }
+    }
+
     fn must_be(&self, what: &str) -> Unfit {
         self.unfit(format!("{self} has to be {what}"))
     }

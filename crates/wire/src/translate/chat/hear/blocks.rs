@@ -41,6 +41,8 @@ struct Known {
     index: Option<u32>,
     /// What came before the name.
     early: String,
+    /// What it was given, where there is no id to tell it from another of its index.
+    given: String,
 }
 
 impl Blocks {
@@ -129,7 +131,10 @@ impl Blocks {
         };
         let called = call.custom.or(call.function);
         let name = text_of(called.and_then(|called| called.name))?;
-        let at = match self.find(key, &id, !name.is_empty()) {
+        let given =
+            called.and_then(|called| called.input.or(called.arguments)).map_or(Cow::default(), written);
+        let begins = !(name.is_empty() || id.is_empty() && given.is_empty());
+        let at = match self.find(key, &id, !name.is_empty(), begins) {
             Some(at) if !whole => at,
             _ => {
                 self.calls.push(Known {
@@ -137,6 +142,7 @@ impl Blocks {
                     id: id.clone().into_owned(),
                     index: None,
                     early: String::new(),
+                    given: String::new(),
                 });
                 self.calls.len() - 1
             }
@@ -151,8 +157,9 @@ impl Blocks {
                 say(Item::Delta { index, text: early.into() });
             }
         }
-        let given =
-            called.and_then(|called| called.input.or(called.arguments)).map_or(Cow::default(), written);
+        if self.calls[at].id.is_empty() {
+            self.calls[at].given.push_str(&given);
+        }
         match self.calls[at].index {
             _ if given.is_empty() => {}
             Some(index) => say(Item::Delta { index, text: given }),
@@ -161,8 +168,9 @@ impl Blocks {
         Some(())
     }
 
-    /// The call that a delta goes on with. Some hosts give all calls one index, and only ids tell them apart.
-    fn find(&self, key: Option<u64>, id: &str, named: bool) -> Option<usize> {
+    /// The call that a delta goes on with. Some hosts give all calls one index, and only ids tell them apart; or only
+    /// that a name and arguments come behind arguments that are whole.
+    fn find(&self, key: Option<u64>, id: &str, named: bool, begins: bool) -> Option<usize> {
         let at = match key {
             Some(_) => self.calls.iter().rposition(|known| known.key == key),
             None if id.is_empty() && named => None,
@@ -170,7 +178,9 @@ impl Blocks {
             None => self.calls.iter().rposition(|known| known.id == id),
         }?;
         let known = &self.calls[at];
-        let another = named && known.index.is_some() && !id.is_empty() && known.id != id;
+        let another = known.index.is_some()
+            && begins
+            && if id.is_empty() { is_whole(&known.given) } else { known.id != id };
         (!another).then_some(at)
     }
 
@@ -190,6 +200,10 @@ impl Blocks {
         }
         named
     }
+}
+
+fn is_whole(given: &str) -> bool {
+    given.trim_ascii_end().ends_with('}') && serde_json::from_str::<&RawValue>(given).is_ok()
 }
 
 /// A text, empty where none is there.

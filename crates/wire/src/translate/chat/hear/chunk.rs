@@ -81,6 +81,8 @@ pub(super) struct Call<'a> {
     pub(super) function: Option<Called<'a>>,
     #[serde(borrow)]
     pub(super) custom: Option<Called<'a>>,
+    #[serde(borrow)]
+    pub(super) extra_content: Raw<'a>,
 }
 
 #[derive(Clone, Copy, Deserialize)]

@@ -194,9 +194,12 @@ impl Chunks {
 
 /// What an answer holds that was never asked for, or has no place elsewhere.
 fn lost<'a>(delta: &Delta<'a>, say: &mut dyn FnMut(Item<'a>)) {
-    for (name, raw) in
-        [("annotations", delta.annotations), ("audio", delta.audio), ("function_call", delta.function_call)]
-    {
+    let members =
+        [("annotations", delta.annotations), ("audio", delta.audio), ("function_call", delta.function_call)];
+    // Gemini's signatures of calls stand there.
+    let calls =
+        delta.tool_calls.iter().flatten().map(|call| ("tool_calls.extra_content", call.extra_content));
+    for (name, raw) in members.into_iter().chain(calls) {
         if raw.is_some_and(|raw| !is_blank(raw)) {
             say(Item::Lost { name: name.into() });
         }

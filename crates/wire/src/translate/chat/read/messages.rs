@@ -147,6 +147,9 @@ fn call<'a>(raw: &'a RawValue, dropped: &mut Dropped) -> Result<Part<'a>, Unfit>
         dropped.add(format!("messages.tool_calls.{key}"));
     }
     let inner = entry(needed(&said, field)?).map_err(within(field))?;
+    for (key, _) in inner.iter().filter(|(key, raw)| !["name", what].contains(key) && !is_null(raw)) {
+        dropped.add(format!("messages.tool_calls.{field}.{key}"));
+    }
     let name = text(needed(&inner, "name").map_err(within(field))?, "name").map_err(within(field))?;
     let given =
         inner.get(what).map_or(Ok(Text::Borrowed("")), |raw| text(raw, what)).map_err(within(field))?;

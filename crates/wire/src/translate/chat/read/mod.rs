@@ -111,7 +111,9 @@ fn lesser<'a>(
     raw: &'a RawValue,
     dropped: &mut Dropped,
 ) -> Result<(), Unfit> {
-    let is_nothing = is_blank(raw) || matches!(raw.get(), "0" | "0.0" | "false");
+    // The search of a provider's is asked for by an object with nothing in it.
+    let is_nothing =
+        matches!(raw.get(), "0" | "0.0" | "false") || (is_blank(raw) && key != "web_search_options");
     if let Some((_, what)) = REFUSED.iter().find(|(field, _)| *field == key) {
         let told = format!("{what} can't be had from a provider of another protocol. Leave '{key}' out.");
         return if is_nothing { Ok(()) } else { Err(Unfit::new(key, told)) };
@@ -193,6 +195,9 @@ fn tier(word: &str) -> Option<Tier> {
 
 fn format<'a>(raw: &'a RawValue, dropped: &mut Dropped) -> Result<Option<Format<'a>>, Unfit> {
     let said = object(raw, "")?;
+    for (key, _) in said.iter().filter(|(key, raw)| !["type", "json_schema"].contains(key) && !is_null(raw)) {
+        dropped.add(format!("response_format.{key}"));
+    }
     match &*text(needed(&said, "type")?, "type")? {
         "text" => Ok(None),
         "json_object" => Ok(Some(Format::Object)),

@@ -14,22 +14,23 @@ pub(super) use whole::answer;
 
 /// A stream on its way out.
 ///
-/// It ends well, with the protocol's last word, only where the provider said why the model stopped and that this was
-/// all.
+/// It ends well only where the provider said why the model stopped and that this was all. The reason waits for that:
+/// to many clients it is the last word already.
 pub(super) struct Chunks {
     reply: Reply,
     /// What every chunk begins with, up to its choices.
     head: Vec<u8>,
     told: Told,
     usage: Option<Usage>,
-    stopped: bool,
+    /// The protocol's word for why the model stopped.
+    finish: Option<&'static str>,
     /// It failed or ended: nothing comes after.
     over: bool,
 }
 
 impl Chunks {
     pub(super) fn new(reply: Reply) -> Chunks {
-        Chunks { reply, head: Vec::new(), told: Told::default(), usage: None, stopped: false, over: false }
+        Chunks { reply, head: Vec::new(), told: Told::default(), usage: None, finish: None, over: false }
     }
 
     fn start(&mut self, id: &str, model: &str) {
@@ -116,14 +117,14 @@ impl Chunks {
         if let Some(why) = self.told.explanation(stop) {
             self.delta(out, |delta| delta.text("refusal", why));
         }
-        self.stopped = true;
-        self.chunk(out, |_| {}, Some(self.told.finish(stop.reason)));
+        self.finish = Some(self.told.finish(stop.reason));
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        if !self.stopped {
+        if self.finish.is_none() {
             return self.fail(&failure::found(UNEXPLAINED), out);
         }
+        self.chunk(out, |_| {}, self.finish);
         if let Some(usage) = self.usage {
             out.extend_from_slice(&self.head);
             out.extend_from_slice(br#","choices":[],"usage":"#);
@@ -166,7 +167,7 @@ impl Writer for Chunks {
             Item::Usage(usage) => self.usage = Some(*usage),
             Item::Ping | Item::Lost { .. } => {}
             // Nothing of an answer can come before its start.
-            _ if self.head.is_empty() || self.stopped => {}
+            _ if self.head.is_empty() || self.finish.is_some() => {}
             Item::Open { index, block } => self.open(*index, block, out),
             Item::Delta { index, text } => self.more(*index, text, out),
             Item::Seal { index, signature } => self.told.seal(*index, signature),

@@ -177,7 +177,7 @@ fn calls_are_told_apart_however_a_host_marks_them() {
         let calls: Vec<_> = calls.iter().map(|(id, name, given)| format!("{id} {name} {given}")).collect();
         calls.join(", ")
     };
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 9] = [
         (
             &[
                 r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}},{"index":1,"id":"b","function":{"name":"g"}}]}"#,
@@ -221,6 +221,16 @@ fn calls_are_told_apart_however_a_host_marks_them() {
                 r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
             ],
             "a f {}",
+        ),
+        // One index for all of them and no ids; and a host that repeats the name.
+        (
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"","function":{"name":"f","arguments":"{\"a\":1}"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"a\":2"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}"#,
+            ],
+            "call_r_0 f {\"a\":1}, call_r_1 f {\"a\":2}",
         ),
         (&[r#"{"tool_calls":[{"index":7,"id":"a","function":{"name":"f","arguments":null}}]}"#], "a f "),
         (
@@ -377,6 +387,13 @@ fn other_choices_than_the_first_are_lost_by_name() {
         Item::End,
     ];
     assert_eq!(items, expected);
+}
+
+#[test]
+fn what_stands_beside_a_call_is_lost_by_name() {
+    let called = r#"{"index":0,"id":"a","extra_content":{"google":{"thought_signature":"T"}},"function":{"name":"f","arguments":"{}"}}"#;
+    let items = deltas(&[&format!(r#"{{"tool_calls":[{called}]}}"#)], "stop");
+    assert!(items.contains(&Item::Lost { name: "tool_calls.extra_content".into() }), "{items:?}");
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn what_would_change_the_answer_is_refused_by_its_name() {
         (r#""audio":{"voice":"v"}"#, "audio"),
         (r#""modalities":["text","audio"]"#, "modalities"),
         (r#""web_search_options":{"x":1}"#, "web_search_options"),
+        (r#""web_search_options":{}"#, "web_search_options"),
         (r#""functions":[{"name":"f"}]"#, "functions"),
         (r#""function_call":"auto""#, "function_call"),
         (r#""reasoning_effort":"vast""#, "reasoning_effort"),
@@ -115,7 +116,8 @@ fn hints_and_unknown_fields_are_dropped_by_name() {
         "prompt_cache_key":"k","service_tier":"scale","thinking":{"type":"enabled"},"x_vendor":{"a":1},
         "reasoning":{"mode":"pro","effort":"low"},"messages":[{"role":"user","name":"ann","content":[
         {"type":"text","text":"a","odd":1},{"type":"image_url","image_url":{"url":"https://h/i","odd":1}}]},
-        {"role":"assistant","content":"b","annotations":[],"prefix":true}]}"#;
+        {"role":"assistant","content":"b","annotations":[],"prefix":true,"tool_calls":[{"id":"c","type":"function",
+        "function":{"name":"f","arguments":"{}","odd":1}}]}],"response_format":{"type":"text","odd":1}}"#;
     let (read, dropped) = read(body);
     let expected = [
         "seed",
@@ -128,10 +130,12 @@ fn hints_and_unknown_fields_are_dropped_by_name() {
         "thinking",
         "x_vendor",
         "reasoning.mode",
+        "response_format.odd",
         "messages.content.odd",
         "messages.content.image_url.odd",
         "messages.name",
         "messages.prefix",
+        "messages.tool_calls.function.odd",
     ];
     assert_eq!(dropped, expected);
     assert_eq!(read.reasoning.effort, Some(Effort::Low));

@@ -337,6 +337,19 @@ fn only_a_stream_that_ended_well_gets_the_last_word() {
 }
 
 #[test]
+fn the_reason_to_stop_waits_for_the_end() {
+    let mut items = answer();
+    assert_eq!(items.pop(), Some(Item::End), "it ends well");
+    let finishes = |items: &[Item<'_>]| {
+        let chunks = stream(items, Reply::default());
+        chunks.iter().filter(|chunk| chunk["choices"][0]["finish_reason"].is_string()).count()
+    };
+    assert_eq!(finishes(&items), 0, "the provider has not said that this was all");
+    items.push(Item::End);
+    assert_eq!(finishes(&items), 1);
+}
+
+#[test]
 fn an_answer_without_an_id_gets_the_one_it_was_given() {
     let items = [Item::Start { id: "".into(), model: "m".into() }, stop(Reason::Done), Item::End];
     let reply = Reply { id: "chatcmpl-1".into(), ..Reply::default() };

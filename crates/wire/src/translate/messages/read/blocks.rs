@@ -4,47 +4,64 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::json::{
-    At, Raw, boolean, is_empty, is_object, is_text, json, list, part, record, string, text,
+    At, Raw, boolean, is_empty, is_object, is_text, json, list, object, part, record, string, text,
 };
 use super::texts;
 use crate::translate::canon::{Arguments, Cache, Part, Seal, Source, Text, Thought};
 use crate::translate::{Dropped, Unfit};
 
-/// All members that any block has which is read.
-#[derive(Deserialize)]
+/// All members that any block has which is read, and the names of the others.
+#[derive(Default)]
 struct Block<'a> {
-    #[serde(borrow, rename = "type")]
     kind: Raw<'a>,
-    #[serde(borrow)]
     text: Raw<'a>,
-    #[serde(borrow)]
     cache_control: Raw<'a>,
-    #[serde(borrow)]
     citations: Raw<'a>,
-    #[serde(borrow)]
     source: Raw<'a>,
-    #[serde(borrow)]
     title: Raw<'a>,
-    #[serde(borrow)]
     context: Raw<'a>,
-    #[serde(borrow)]
     content: Raw<'a>,
-    #[serde(borrow)]
     thinking: Raw<'a>,
-    #[serde(borrow)]
     signature: Raw<'a>,
-    #[serde(borrow)]
     data: Raw<'a>,
-    #[serde(borrow)]
     id: Raw<'a>,
-    #[serde(borrow)]
     name: Raw<'a>,
-    #[serde(borrow)]
     input: Raw<'a>,
-    #[serde(borrow)]
     tool_use_id: Raw<'a>,
-    #[serde(borrow)]
     is_error: Raw<'a>,
+    others: Vec<Text<'a>>,
+}
+
+impl<'a> Block<'a> {
+    fn read(raw: &'a RawValue, at: &At<'_>) -> Result<Block<'a>, Unfit> {
+        let mut block = Block::default();
+        for (name, raw) in object(raw, at)? {
+            let member = match &*name {
+                "type" => &mut block.kind,
+                "text" => &mut block.text,
+                "cache_control" => &mut block.cache_control,
+                "citations" => &mut block.citations,
+                "source" => &mut block.source,
+                "title" => &mut block.title,
+                "context" => &mut block.context,
+                "content" => &mut block.content,
+                "thinking" => &mut block.thinking,
+                "signature" => &mut block.signature,
+                "data" => &mut block.data,
+                "id" => &mut block.id,
+                "name" => &mut block.name,
+                "input" => &mut block.input,
+                "tool_use_id" => &mut block.tool_use_id,
+                "is_error" => &mut block.is_error,
+                _ => {
+                    block.others.push(name);
+                    continue;
+                }
+            };
+            *member = Some(raw);
+        }
+        Ok(block)
+    }
 }
 
 /// A content: a string, or a list of blocks.
@@ -71,7 +88,7 @@ fn contents<'a>(
 }
 
 fn block<'a>(raw: &'a RawValue, at: &At<'_>, within: bool, dropped: &mut Dropped) -> Result<Part<'a>, Unfit> {
-    let block: Block<'a> = record(raw, at)?;
+    let block = Block::read(raw, at)?;
     let cache = block.cache_control.map(|raw| cache(raw, &At::Member(at, "cache_control"))).transpose()?;
     let kind = needed(block.kind, at, "type")?;
     let part = match &*kind {
@@ -82,14 +99,14 @@ fn block<'a>(raw: &'a RawValue, at: &At<'_>, within: bool, dropped: &mut Dropped
             Part::Text { text: needed(block.text, at, "text")?, cache }
         }
         "image" => {
-            let source = source(block.source, &At::Member(at, "source"))?;
+            let source = source(block.source, &At::Member(at, "source"), dropped)?;
             Part::Image { source, detail: None, cache }
         }
         "document" => {
             if block.citations.is_some_and(|raw| !is_empty(raw)) {
                 dropped.add("citations");
             }
-            let source = source(block.source, &At::Member(at, "source"))?;
+            let source = source(block.source, &At::Member(at, "source"), dropped)?;
             Part::Document { source, name: text(block.title), context: text(block.context), cache }
         }
         "search_result" => Part::Text { text: found(&block, at)?.into(), cache },
@@ -120,8 +137,10 @@ fn block<'a>(raw: &'a RawValue, at: &At<'_>, within: bool, dropped: &mut Dropped
                 cache,
             }
         }
-        _ => Part::Foreign { kind },
+        // No other protocol can say it, and so it is refused as a whole.
+        _ => return Ok(Part::Foreign { kind }),
     };
+    block.others.iter().for_each(|name| dropped.add(at.left_out(name)));
     Ok(part)
 }
 
@@ -152,23 +171,28 @@ pub(super) fn cache(raw: &RawValue, at: &At<'_>) -> Result<Cache, Unfit> {
     }
 }
 
-fn source<'a>(raw: Raw<'a>, at: &At<'_>) -> Result<Source<'a>, Unfit> {
-    #[derive(Deserialize)]
+fn source<'a>(raw: Raw<'a>, at: &At<'_>, dropped: &mut Dropped) -> Result<Source<'a>, Unfit> {
+    #[derive(Default)]
     struct From<'a> {
-        #[serde(borrow, rename = "type")]
         kind: Raw<'a>,
-        #[serde(borrow)]
         media_type: Raw<'a>,
-        #[serde(borrow)]
         data: Raw<'a>,
-        #[serde(borrow)]
         url: Raw<'a>,
-        #[serde(borrow)]
         file_id: Raw<'a>,
-        #[serde(borrow)]
         content: Raw<'a>,
     }
-    let from: From<'a> = record(raw.ok_or_else(|| at.unfit(format!("{at} is missing")))?, at)?;
+    let mut from = From::default();
+    for (name, raw) in object(raw.ok_or_else(|| at.unfit(format!("{at} is missing")))?, at)? {
+        match &*name {
+            "type" => from.kind = Some(raw),
+            "media_type" => from.media_type = Some(raw),
+            "data" => from.data = Some(raw),
+            "url" => from.url = Some(raw),
+            "file_id" => from.file_id = Some(raw),
+            "content" => from.content = Some(raw),
+            _ => dropped.add(at.left_out(&name)),
+        }
+    }
     let source = match &*needed(from.kind, at, "type")? {
         "base64" => Source::Base64 {
             media_type: needed(from.media_type, at, "media_type")?,

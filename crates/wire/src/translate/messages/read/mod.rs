@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use self::blocks::{cache, parts};
 use super::json::{
-    At, Members, Raw, boolean, is_empty, is_text, list, number, part, record, string, text, whole,
+    At, Members, Raw, boolean, is_empty, is_text, list, number, object, part, string, text, whole,
 };
 use crate::translate::canon::{Conversation, Instruction, Limit, Part, Role, Tier, Turn};
 use crate::translate::{Dropped, Unfit};
@@ -52,7 +52,7 @@ fn member<'a>(
         "output_config" => parameters::output(raw, &at, said, dropped)?,
         // Its name before it moved into `output_config`, which goes first.
         "output_format" if said.format.is_some() => {}
-        "output_format" => said.format = Some(parameters::format(raw, &at)?),
+        "output_format" => said.format = Some(parameters::format(raw, &at, dropped)?),
         "service_tier" => match &*string(raw, &at)? {
             _ if said.tier == Some(Tier::Fast) => {}
             "auto" => said.tier = Some(Tier::Auto),
@@ -90,26 +90,26 @@ fn instructions<'a>(
 }
 
 fn turns<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Vec<Turn<'a>>, Unfit> {
-    #[derive(Deserialize)]
-    struct Message<'a> {
-        #[serde(borrow)]
-        role: Raw<'a>,
-        #[serde(borrow)]
-        content: Raw<'a>,
-    }
     let messages = list(raw, at)?;
     let mut turns = Vec::with_capacity(messages.len());
     for (n, raw) in messages.into_iter().enumerate() {
         let here = At::Element(at, n);
-        let message: Message<'_> = record(raw, &here)?;
-        let role = match text(message.role).as_deref() {
+        let (mut role, mut content) = (None, None);
+        for (name, raw) in object(raw, &here)? {
+            match &*name {
+                "role" => role = Some(raw),
+                "content" => content = Some(raw),
+                _ => dropped.add(here.left_out(&name)),
+            }
+        }
+        let role = match text(role).as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("system") => Role::System,
             _ => return Err(At::Member(&here, "role").unfit("the roles are user, assistant and system")),
         };
         let at = At::Member(&here, "content");
-        let content = message.content.ok_or_else(|| at.unfit("a message has a content"))?;
+        let content = content.ok_or_else(|| at.unfit("a message has a content"))?;
         turns.push(Turn { at: n, role, parts: parts(content, &at, dropped)? });
     }
     Ok(turns)

@@ -121,7 +121,7 @@ pub(super) fn output<'a>(
                 let known = || at.unfit("the efforts are low, medium, high, xhigh and max");
                 said.reasoning.effort = Some(effort.ok_or_else(known)?);
             }
-            "format" => said.format = Some(format(raw, &at)?),
+            "format" => said.format = Some(format(raw, &at, dropped)?),
             _ => dropped.add(format!("output_config.{name}")),
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn output<'a>(
 }
 
 /// The schema is not asked for strictly: other vendors refuse strict schemas that this one takes.
-pub(super) fn format<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Format<'a>, Unfit> {
+pub(super) fn format<'a>(raw: &'a RawValue, at: &At<'_>, dropped: &mut Dropped) -> Result<Format<'a>, Unfit> {
     let (mut kind, mut schema) = (None, None);
     for (name, raw) in object(raw, at)? {
         match &*name {
@@ -138,7 +138,7 @@ pub(super) fn format<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Format<'a>, U
                 object(raw, &At::Member(at, &name))?;
                 schema = Some(json(raw));
             }
-            _ => {}
+            _ => dropped.add(at.left_out(&name)),
         }
     }
     match (kind.as_deref(), schema) {

@@ -167,6 +167,20 @@ fn what_nobody_reads_is_dropped_by_its_name() {
         (json!({"metadata": {"team": "x"}}), "metadata.team"),
         (json!({"service_tier": "later"}), "service_tier"),
         (json!({"messages": [user(json!([{"type": "text", "text": "x", "citations": [{}]}]))]}), "citations"),
+        (json!({"system": [{"type": "text", "text": "x", "odd": 1}]}), "system.odd"),
+        (json!({"messages": [{"role": "user", "content": "x", "odd": 1}]}), "messages.odd"),
+        (
+            json!({"messages": [user(json!([{"type": "text", "text": "x", "odd": 1}]))]}),
+            "messages.content.odd",
+        ),
+        (
+            json!({"messages": [user(json!([{"type": "image", "source": {"type": "url", "url": "u", "odd": 1}}]))]}),
+            "messages.content.source.odd",
+        ),
+        (
+            json!({"output_config": {"format": {"type": "json_schema", "schema": {}, "odd": 1}}}),
+            "output_config.format.odd",
+        ),
     ];
     for (mut request, name) in table {
         request["mcp_servers"] = json!([]);

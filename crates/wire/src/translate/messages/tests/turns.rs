@@ -41,6 +41,21 @@ fn turns_of_one_role_are_one_and_results_come_first() {
 }
 
 #[test]
+fn white_space_of_the_model_stays_beside_a_real_text_only() {
+    let thought = json!({"type": "thinking", "thinking": "t", "signature": "S"});
+    let (blank, real) = (text("\n\n"), text("a"));
+    let table: [(&[&Value], &str); 3] = [
+        (&[&thought, &blank, &call("1")], "thought S, call 1"),
+        (&[&blank, &thought, &real, &call("1")], "\n\n, thought S, a, call 1"),
+        (&[&blank, &call("1")], "call 1"),
+    ];
+    for (blocks, expected) in table {
+        let said = history(&[user(json!("u")), assistant(json!(blocks)), user(json!([result("1")]))]);
+        assert_eq!(messages(&said, NEW)[1], format!("assistant: {expected}"));
+    }
+}
+
+#[test]
 fn an_instruction_in_the_middle_stands_behind_the_users_turn() {
     let (u, a, s) = (user(json!("u")), assistant(json!("a")), system("s"));
     let table: [(&[&Value], &[&str]); 7] = [

@@ -44,6 +44,23 @@ impl What<'_> {
         matches!(self, What::Thought { .. })
     }
 
+    fn text(&self) -> Option<&str> {
+        match self {
+            What::Text { text, .. } => Some(text),
+            What::Part(Part::Refusal { text }) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        self.text().is_some()
+    }
+
+    /// Whether it is a text in which there is something.
+    fn says_something(&self) -> bool {
+        self.text().is_some_and(|text| !text.trim().is_empty())
+    }
+
     pub(super) fn is_result(&self) -> bool {
         matches!(self, What::Part(Part::Result { .. }))
     }
@@ -160,7 +177,11 @@ impl<'a> Messages<'a> {
     }
 
     fn answer(&mut self, turn: &'a Turn<'a>, dropped: &mut Dropped) {
-        let (blocks, whole) = arrange::assistant(turn, dropped);
+        let (mut blocks, whole) = arrange::assistant(turn, dropped);
+        // Models write white space between a thought and a call. The provider takes it only beside a real text.
+        if !blocks.iter().any(|block| block.what.says_something()) {
+            blocks.retain(|block| !block.what.is_text());
+        }
         self.add(Role::Assistant, blocks);
         if !whole {
             self.thoughts_from = self.done.len();
