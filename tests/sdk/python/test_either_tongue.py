@@ -336,6 +336,7 @@ def test_what_claude_can_not_be_asked_is_a_bad_request_that_names_it(mock, trans
     "more, named",
     [
         ({"extra_body": {"mcp_servers": [{"type": "url", "url": "https://mcp.example", "name": "m"}]}}, "mcp_servers"),
+        ({"extra_body": {"thread": {"type": "create"}}}, "thread"),
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0]"),
         ({"messages": [user([{"type": "image", "source": {"type": "file", "file_id": "file_1"}}])]}, "messages[0]"),
     ],

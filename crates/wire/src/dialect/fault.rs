@@ -62,6 +62,14 @@ impl Fault<'_> {
         }
     }
 
+    /// Anthropic's code. Its SDKs know one: they send the whole conversation again where it can't be kept.
+    fn anthropic_code(&self) -> &str {
+        match self.param {
+            Some("thread") => "thread_unsupported_request",
+            _ => self.code,
+        }
+    }
+
     pub(super) fn openai(&self) -> OpenAi<'_> {
         OpenAi { message: self.message, kind: self.openai_type(), param: self.param, code: self.code }
     }
@@ -112,7 +120,7 @@ pub fn error_body(shape: Shape, fault: &Fault<'_>) -> Vec<u8> {
             error: Anthropic {
                 kind: fault.anthropic_type(),
                 message: fault.message,
-                details: Details { error_code: fault.code },
+                details: Details { error_code: fault.anthropic_code() },
             },
             request_id: fault.request_id,
         }),
@@ -144,6 +152,15 @@ mod tests {
         let body = error_body(Shape::Anthropic, &fault(413, "request_too_large"));
         let expected = r#"{"type":"error","error":{"type":"request_too_large","message":"say \"it\"\nplainly","details":{"error_code":"request_too_large"}},"request_id":"r-1"}"#;
         assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_conversation_that_can_not_be_kept_is_told_by_the_code_that_anthropics_sdks_know() {
+        let fault = Fault { param: Some("thread"), ..fault(400, "invalid_request") };
+        let body = String::from_utf8(error_body(Shape::Anthropic, &fault)).unwrap();
+        assert!(body.contains(r#""details":{"error_code":"thread_unsupported_request"}"#), "{body}");
+        let body = String::from_utf8(error_body(Shape::OpenAi, &fault)).unwrap();
+        assert!(body.contains(r#""code":"invalid_request""#), "{body}");
     }
 
     #[test]

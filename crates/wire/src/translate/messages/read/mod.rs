@@ -72,6 +72,8 @@ fn member<'a>(
                 at.unfit("servers of tools are called by Anthropic alone; pass their tools in `tools`")
             );
         }
+        // The messages are but the newest of a conversation that only Anthropic has.
+        "thread" => return Err(at.unfit("conversations are kept by Anthropic alone; send all messages")),
         _ => dropped.add(name.to_owned()),
     }
     Ok(())
