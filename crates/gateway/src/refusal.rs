@@ -227,6 +227,7 @@ impl Refusal {
                  translate it; ask for a model of a provider that does"
             ),
             Untranslatable { field, message } => {
+                let message = message.trim_end_matches('.');
                 format!("{field}: {message}; the provider of this model speaks another protocol")
             }
             NoCredentials { provider } => format!(

@@ -4,6 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
+
 import { CLAUDE, GPT, PNG, chatTools, claudeTools, user } from "./samples.mjs";
 import { translator } from "./tongues.mjs";
 import { anthropic, openai } from "./twice.mjs";
@@ -150,5 +152,62 @@ for (const streams of [false, true]) {
     const models = [claude, gpt, claude, gpt, claude, claude];
     const last = await claudeLoop((messages) => ask(client, { ...models.shift(), messages }, streams));
     assert.deepEqual(last.content.map((block) => block.type), ["thinking", "text"]);
+  });
+}
+
+for (const stream of [false, true]) {
+  const form = stream ? "streamed" : "plain";
+
+  for (const model of THINKING) {
+    test(`OpenAI's runner of tools on ${model}, ${form}`, async (t) => {
+      const { mock, gate } = await translator(t);
+      const asked = [];
+      const weather = {
+        name: "weather",
+        parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+        parse: JSON.parse,
+        function: ({ city }) => (asked.push(city), `18 degrees in ${city}`),
+      };
+      const runner = openai(gate.url).chat.completions.runTools({
+        model,
+        stream,
+        reasoning_effort: "medium",
+        max_completion_tokens: 8000,
+        messages: [user("use tool")],
+        tools: [{ type: "function", function: weather }],
+      });
+      assert.ok((await runner.finalContent()).length > 10);
+      assert.equal(asked.length, 1);
+      const { messages } = (await mock.requests())[1].json();
+      // The runner sends back what it knows of a message, and so loses the thoughts. They may be missing.
+      const [call] = messages[1].content;
+      assert.deepEqual([call.type, call.input], ["tool_use", { city: asked[0] }]);
+      assert.match(JSON.stringify(messages[2]), new RegExp(`18 degrees in ${asked[0]}`));
+    });
+  }
+
+  test(`Anthropic's runner of tools on GPT, ${form}`, async (t) => {
+    const { mock, gate } = await translator(t);
+    const asked = [];
+    const weather = betaTool({
+      name: "weather",
+      description: "The weather of a city.",
+      inputSchema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+      run: ({ city }) => (asked.push(city), `18 degrees in ${city}`),
+    });
+    // It would have the provider keep the conversation, and sends it whole where it is told that this can't be.
+    const runner = anthropic(gate.url).beta.messages.toolRunner({
+      model: GPT,
+      max_tokens: 400,
+      stream,
+      messages: [user("use tool")],
+      tools: [weather],
+    });
+    const last = await runner.runUntilDone();
+    assert.equal(last.stop_reason, "end_turn");
+    assert.equal(asked.length, 1);
+    const [, called, answered] = (await mock.requests()).at(-1).json().messages;
+    assert.deepEqual(JSON.parse(called.tool_calls[0].function.arguments), { city: asked[0] });
+    assert.deepEqual([answered.role, answered.content], ["tool", `18 degrees in ${asked[0]}`]);
   });
 }

@@ -1,5 +1,7 @@
 """A provider's errors reach the SDK of the other vendor as its own, and it does what it does about its own."""
 
+import asyncio
+
 import anthropic as anthropic_sdk
 import openai as openai_sdk
 import pytest
@@ -154,6 +156,33 @@ async def test_a_stream_that_breaks_for_asynchronous_callers(mock, translator, w
             async for event in await call(client, stream=True):
                 events.append(event)
     assert events
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_caller_who_leaves_frees_the_call_of_the_provider(mock, translator, which, streams):
+    # A stream hangs in its middle, a plain call before its answer.
+    mock.script("stall" if streams else "hang!")
+    connect, call = BOTH[which]
+
+    async def ask(client):
+        answer = await call(client, stream=streams)
+        came.set()
+        async for _ in answer:
+            came.set()
+
+    came = asyncio.Event()
+    async with connect(translator.url, CLIENTS[which]) as client:
+        task = asyncio.create_task(ask(client))
+        if streams:
+            await came.wait()
+        while mock.stats()["in_flight"] == 0:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        mock.comes_to(lambda: mock.hang_ups() == 1, within=1)
+    assert mock.stats()["in_flight"] == 0
 
 
 @pytest.mark.parametrize("which", BOTH)

@@ -143,7 +143,7 @@ def without_details(message):
     return {name: value for name, value in message.to_dict().items() if name in kept}
 
 
-@pytest.mark.parametrize("model", ["claude-sonnet-4-6", "claude-opus-5-5"])
+@pytest.mark.parametrize("model", THINKING)
 def test_a_loop_of_a_client_that_loses_the_thoughts(mock, translator, model):
     with openai(translator.url) as client:
         ask = lambda history: client.chat.completions.create(messages=history, **chat_ask(model))  # noqa: E731

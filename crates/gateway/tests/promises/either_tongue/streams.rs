@@ -179,7 +179,8 @@ async fn a_piece_that_says_nothing_holds_nobody_up() {
     let interval = millis(10);
     for path in [CHAT, MESSAGES] {
         for size in [7, 50, 90] {
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
             let mut steps = vec![Do::Write(head.into())];
             let pieces = CLAUDE.chunks(size);
             let takes = interval * pieces.len() as u32;
