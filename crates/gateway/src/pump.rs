@@ -52,7 +52,15 @@ pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
     let flight = Box::pin(fly(plan));
     let job = Job {
         unfinished: Unfinished(tape.clone()),
-        writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
+        writer: Writer {
+            tape,
+            shared: manner.shared,
+            segment: BytesMut::new(),
+            size: SEGMENT,
+            last: None,
+            // The head comes first.
+            pushed: true,
+        },
         model,
         progress,
         patience,
@@ -180,7 +188,9 @@ impl Job {
     /// Puts what comes on the tape, to the end. Says why that is not the answer's.
     async fn stream(&mut self, stream: &mut Stream) -> Option<Refusal> {
         loop {
-            if !self.progress.free.load(Ordering::Acquire) {
+            // Only behind something to read: who is driven and finds nothing would wait for ever.
+            if self.writer.pushed && !self.progress.free.load(Ordering::Acquire) {
+                self.writer.pushed = false;
                 pause().await;
             }
             self.room().await;
@@ -383,6 +393,8 @@ struct Writer {
     size: usize,
     /// The piece that was put last, and its weight.
     last: Option<(Piece, usize)>,
+    /// There is something on the tape since the pump has paused.
+    pushed: bool,
 }
 
 impl Writer {
@@ -418,6 +430,7 @@ impl Writer {
     fn mark(&mut self, boundary: bool) {
         if let Some((piece, weight)) = self.last.take() {
             self.tape.push(Piece { boundary, ..piece }, weight);
+            self.pushed = true;
         }
     }
 }

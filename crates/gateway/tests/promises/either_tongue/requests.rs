@@ -101,6 +101,7 @@ async fn what_can_not_be_said_is_a_400_that_names_the_field() {
     assert_eq!(reply.status, 400);
     assert_eq!(reply.json()["error"]["param"], "n", "{}", reply.text());
     assert_eq!(reply.json()["error"]["code"], "invalid_request");
+    assert!(!reply.text().contains(".;"), "{}", reply.text());
     assert_eq!(reply.header("x-sluicegate-error"), "invalid_request");
     assert_eq!(reply.header("x-sluicegate-reason"), "not_translatable");
     assert_eq!(reply.header("x-should-retry"), "false");

@@ -193,6 +193,7 @@ fn what_nobody_reads_is_dropped_by_its_name() {
 fn what_is_of_the_wrong_type_is_named() {
     let table = [
         (json!({"mcp_servers": [{"url": "u"}]}), "mcp_servers"),
+        (json!({"thread": {"type": "create"}}), "thread"),
         (json!({"max_tokens": "5"}), "max_tokens"),
         (json!({"max_tokens": -1}), "max_tokens"),
         (json!({"max_tokens": 1.5}), "max_tokens"),
