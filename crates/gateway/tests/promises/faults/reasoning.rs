@@ -39,7 +39,7 @@ async fn k035_a_signed_thought_without_text_is_kept() {
     for blocks in [
         json!([thought("", "Sg=="), call]),
         json!([thought("", "Sg=="), text("x"), call]),
-        json!([thought("", "Sg==")]),
+        json!([thought("", "Sg=="), text("x")]),
         json!([text("x"), thought("", "Sg=="), call]),
     ] {
         let message = hears(CHAT, &across(CHAT), &claude(&blocks, "tool_use")).await["message"].take();
@@ -95,7 +95,7 @@ async fn k036_several_thoughts_stay_several() {
 }
 
 /// Every message of up to four blocks that can be told apart once its texts are one text and its calls one list: it
-/// comes back as it was.
+/// comes back as it was. One that ends with thoughts comes back without these: Claude refuses it so.
 #[tokio::test(start_paused = true)]
 async fn k036_every_message_comes_back_as_it_was() {
     let mut messages: Vec<Vec<&str>> = vec![vec![]];
@@ -119,8 +119,12 @@ async fn k036_every_message_comes_back_as_it_was() {
                 _ => tool_use(&format!("t{n}"), "ls", &json!({"n": n})),
             };
             let blocks: Value = kinds.iter().enumerate().map(block).collect();
-            assert_eq!(comes_back(&blocks).await, blocks);
-            checked += 1;
+            let thinks = |kind: &&&str| matches!(**kind, "thinking" | "hidden");
+            let kept = kinds.len() - kinds.iter().rev().take_while(thinks).count();
+            if kept > 0 {
+                assert_eq!(comes_back(&blocks).await, json!(blocks.as_array().unwrap()[..kept]));
+                checked += 1;
+            }
         }
     }
     assert!(checked > 150, "{checked}");

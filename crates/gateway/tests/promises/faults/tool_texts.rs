@@ -72,9 +72,9 @@ async fn k022_long_and_odd_names_go_up_shortened_and_come_back() {
 #[tokio::test(start_paused = true)]
 async fn k022_long_and_odd_ids_go_up_as_such_as_are_taken() {
     let long = |length: usize, end: &str| format!("{}{end}", "a".repeat(length - end.len()));
-    for (path, longest, odd) in [(MESSAGES, 64, true), (CHAT, 256, false)] {
+    for (path, longest, odd) in [(MESSAGES, 40, true), (CHAT, 256, false)] {
         for ids in [
-            [long(64, "x"), long(64, "y")],
+            [long(40, "x"), long(40, "y")],
             [long(300, "x"), long(300, "y")],
             ["functions.f:0".into(), "functions.f:1".into()],
             ["ü".repeat(50), "ü".repeat(51)],

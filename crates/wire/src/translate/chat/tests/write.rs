@@ -342,11 +342,11 @@ fn an_id_that_is_too_long_is_shortened_in_call_and_result() {
         assert_eq!(written[0]["tool_calls"][0]["id"], written[1]["tool_call_id"]);
         written[1]["tool_call_id"].as_str().unwrap().to_owned()
     };
-    for id in ["functions.f:0", &"a".repeat(64), ""] {
+    for id in ["functions.f:0", &"a".repeat(40), ""] {
         assert_eq!(sent(id), id, "some hosts read their own");
     }
-    let (one, other) = (sent(&"a".repeat(65)), sent(&"a".repeat(66)));
-    assert!(one.len() == 64 && other.len() == 64 && one != other, "{one} {other}");
+    let (one, other) = (sent(&"a".repeat(41)), sent(&"a".repeat(42)));
+    assert!(one.len() == 40 && other.len() == 40 && one != other, "{one} {other}");
 }
 
 #[test]
