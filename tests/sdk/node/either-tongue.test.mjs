@@ -53,7 +53,8 @@ test("GPT says the same to Anthropic's SDK", async (t) => {
   const client = anthropic(gate.url);
   const ask = { system: "Be brief.", messages: [user("plain")] };
   const answer = await message.call(client, ask);
-  assert.deepEqual(answer.content.map((block) => [block.type, block.text]), [["text", direct.choices[0].message.content]]);
+  const said = answer.content.map((block) => [block.type, block.text]);
+  assert.deepEqual(said, [["text", direct.choices[0].message.content]]);
   assert.equal(answer.stop_reason, "end_turn");
 
   const texts = [];
@@ -95,7 +96,8 @@ for (const form of BOTH) {
     const stopped = await form.call(client, form === chat ? { stop } : { stop_sequences: stop });
     assert.equal(textOf(form, stopped), whole.slice(0, whole.indexOf(stop[0])));
     const limited = await form.call(client, form === chat ? { max_completion_tokens: 5 } : { max_tokens: 5 });
-    assert.equal(form === chat ? limited.choices[0].finish_reason : limited.stop_reason, form === chat ? "length" : "max_tokens");
+    const ends = form === chat ? [limited.choices[0].finish_reason, "length"] : [limited.stop_reason, "max_tokens"];
+    assert.equal(...ends);
     assert.ok(whole.startsWith(textOf(form, limited)));
   });
 
@@ -178,7 +180,8 @@ test("what can not be asked is a bad request that names it", async (t) => {
 
 test("hints that the other does not take are left out and named", async (t) => {
   const { mock, gate } = await translator(t);
-  const claude = await chat.call(openai(gate.url), { model: "claude-opus-4-7", temperature: 0.3, seed: 7 }).withResponse();
+  const hinted = { model: "claude-opus-4-7", temperature: 0.3, seed: 7 };
+  const claude = await chat.call(openai(gate.url), hinted).withResponse();
   assert.deepEqual(dropped(claude.response).sort(), ["seed", "temperature"]);
   const gpt = await message.call(anthropic(gate.url), { top_k: 5 }).withResponse();
   assert.ok(dropped(gpt.response).includes("top_k"));

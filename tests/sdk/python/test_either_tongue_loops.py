@@ -10,7 +10,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from samples import PNG, chat_tools, claude_tools, user
-from tongues import CLAUDE, GPT, dropped, message
+from tongues import CLAUDE, GPT, chat, dropped, message
 from twice import anthropic, openai
 
 TURNS = 5
@@ -131,7 +131,7 @@ async def test_an_asynchronous_loop_on_claude(mock, translator, streams):
 
 def test_a_loop_on_a_claude_that_does_not_think(mock, translator):
     with openai(translator.url) as client:
-        ask = lambda history: client.chat.completions.create(model=CLAUDE, tools=CHAT_TOOLS, messages=history)  # noqa: E731
+        ask = lambda history: chat(client, tools=CHAT_TOOLS, messages=history)  # noqa: E731
         last = run(chat_loop(), lambda history: ask(history).choices[0].message)
     assert last.content.startswith(f"I see {TURNS} images") and not last.model_extra
     claude_got_it_all(mock, thinks=False)

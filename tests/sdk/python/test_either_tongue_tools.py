@@ -146,7 +146,8 @@ def test_beta_messages_and_beta_headers(mock, translator):
 def test_tokens_of_a_message_to_gpt_are_estimated(mock, translator):
     with anthropic(translator.url) as client:
         short = client.messages.count_tokens(model=GPT, messages=[user("count me")])
-        long = client.messages.count_tokens(model=GPT, messages=[user("count me " * 500)], tools=claude_tools("weather"))
+        tools = claude_tools("weather")
+        long = client.messages.count_tokens(model=GPT, messages=[user("count me " * 500)], tools=tools)
     assert 0 < short.input_tokens < 100 and 500 < long.input_tokens < 5000
     assert mock.arrived() == 0
 

@@ -93,7 +93,8 @@ def test_chat_chunks(translator, case, options):
     deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
     assert [delta.role for delta in deltas if delta.role] == ["assistant"]
     finished = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
-    assert finished == [{"tools": "tool_calls", "thoughts and tools": "tool_calls", "a limit": "length"}.get(case, "stop")]
+    reasons = {"tools": "tool_calls", "thoughts and tools": "tool_calls", "a limit": "length"}
+    assert finished == [reasons.get(case, "stop")]
 
 
 @pytest.mark.parametrize("case", MESSAGES)
@@ -125,9 +126,10 @@ def test_message_events(translator, case):
 
 
 def test_the_types_are_strict_enough_to_tell():
+    head = {"id": "c", "model": "m"}
     for kind, raw in [
-        (ChatCompletionChunk, {"id": "c", "object": "chat.completion.chunk", "created": "1", "model": "m", "choices": []}),
-        (ChatCompletion, {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}),
+        (ChatCompletionChunk, {**head, "object": "chat.completion.chunk", "created": "1", "choices": []}),
+        (ChatCompletion, {**head, "object": "chat.completion", "created": 1}),
         (RawMessageStreamEvent, {"type": "message_end"}),
         (Message, {"id": "m", "type": "message", "role": "user", "content": [], "model": "m"}),
     ]:
