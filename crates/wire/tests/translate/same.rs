@@ -11,9 +11,10 @@ use super::talk::answer;
 use super::{Told, Way, reply, told};
 
 /// Streams that have no whole form: the arguments of a call are cut, and no object can be made of them, or they are no
-/// text in the first place.
-const TORN: [&str; 3] = [
+/// text in the first place, or come twice.
+const TORN: [&str; 4] = [
     "chat_asks_messages/length.stream.case",
+    "chat_asks_messages/tools-early.stream.case",
     "messages_asks_chat/length.plain.case",
     "messages_asks_chat/tools-odd.stream.case",
 ];
@@ -94,7 +95,7 @@ fn a_whole_answer_and_its_stream_are_told_alike() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(50))]
 
     #[test]
     fn any_answer_is_told_alike_in_both_forms(answer in answer()) {
