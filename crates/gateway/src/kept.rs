@@ -239,7 +239,14 @@ fn is_of_answer(name: &HeaderName) -> bool {
     !is_hop_by_hop(name)
         && !matches!(
             name,
-            "content-length" | "date" | "age" | "set-cookie" | "retry-after" | "server-timing" | "alt-svc"
+            "content-length"
+                | "date"
+                | "age"
+                | "set-cookie"
+                | "retry-after"
+                | "server-timing"
+                | "openai-processing-ms"
+                | "alt-svc"
         )
         && !tells_limits(name)
 }
@@ -265,6 +272,7 @@ mod tests {
             "connection",
             "content-length",
             "retry-after",
+            "openai-processing-ms",
             "x-ratelimit-remaining-requests",
             "anthropic-ratelimit-tokens-limit",
             "ratelimit-policy",

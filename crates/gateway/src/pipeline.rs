@@ -247,7 +247,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     call.record.fate = if share.is_some() { Fate::Miss } else { Fate::Bypass };
     // A key that was meant for one vendor is not shown to another.
     let credential = match &target.crossing {
-        Some(_) => up::credential(&provider, &None)?,
+        Some(_) => up::credential(&provider, &None).map_err(Refusal::of_a_translated_call)?,
         None => up::credential(&provider, &client)?,
     };
     let streams = ask.streams() && dialect.is_generation();

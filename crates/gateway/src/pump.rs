@@ -52,7 +52,15 @@ pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
     let flight = Box::pin(fly(plan));
     let job = Job {
         unfinished: Unfinished(tape.clone()),
-        writer: Writer { tape, shared: manner.shared, segment: BytesMut::new(), size: SEGMENT, last: None },
+        writer: Writer {
+            tape,
+            shared: manner.shared,
+            segment: BytesMut::new(),
+            size: SEGMENT,
+            last: None,
+            // The head comes first.
+            pushed: true,
+        },
         model,
         progress,
         patience,
@@ -180,7 +188,9 @@ impl Job {
     /// Puts what comes on the tape, to the end. Says why that is not the answer's.
     async fn stream(&mut self, stream: &mut Stream) -> Option<Refusal> {
         loop {
-            if !self.progress.free.load(Ordering::Acquire) {
+            // Only behind something to read: who is driven and finds nothing would wait for ever.
+            if self.writer.pushed && !self.progress.free.load(Ordering::Acquire) {
+                self.writer.pushed = false;
                 pause().await;
             }
             self.room().await;
@@ -239,7 +249,7 @@ impl Job {
             }
             Body::Events { relay, crossing } => {
                 let failure = failure.or_else(|| {
-                    if let Some(crossing) = crossing {
+                    if let Some(crossing) = &mut *crossing {
                         let mut said = Vec::new();
                         crossing.finish(&mut said);
                         relay.feed(said.into(), &mut self.writer);
@@ -255,7 +265,7 @@ impl Job {
                     let torn = "it ended the stream before the answer was complete";
                     (!over).then(|| Refusal::Upstream { cause: torn.to_owned() })
                 });
-                (relay.watch().clone(), failure)
+                (watched(relay, crossing.as_deref()), failure)
             }
         };
         match &failure {
@@ -317,7 +327,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if self.tape.ending().is_none() {
             let watch = match &self.body {
-                Body::Events { relay, .. } => relay.watch().clone(),
+                Body::Events { relay, crossing } => watched(relay, crossing.as_deref()),
                 Body::Bytes { .. } => Watch::default(),
             };
             finish(&self.tape, watch, Some(Refusal::Internal), None);
@@ -333,6 +343,16 @@ enum Body {
     },
     /// A plain answer that is too long to be held, or something opaque.
     Bytes { ends: Option<LongBody>, reads: bool },
+}
+
+/// What a stream has said of itself. A translated one may have told its client less than the provider has counted.
+fn watched(relay: &Relay, crossing: Option<&Crossed>) -> Watch {
+    let mut watch = relay.watch().clone();
+    if let Some(crossing) = crossing {
+        watch.has_usage = crossing.usage().is_some();
+        watch.usage = crossing.usage().unwrap_or_default();
+    }
+    watch
 }
 
 impl Body {
@@ -373,6 +393,8 @@ struct Writer {
     size: usize,
     /// The piece that was put last, and its weight.
     last: Option<(Piece, usize)>,
+    /// There is something on the tape since the pump has paused.
+    pushed: bool,
 }
 
 impl Writer {
@@ -408,6 +430,7 @@ impl Writer {
     fn mark(&mut self, boundary: bool) {
         if let Some((piece, weight)) = self.last.take() {
             self.tape.push(Piece { boundary, ..piece }, weight);
+            self.pushed = true;
         }
     }
 }

@@ -43,9 +43,10 @@ pub enum Refusal {
     /// The provider that the model leads to speaks another protocol.
     NotSpoken { protocol: &'static str, provider: String },
     /// The provider speaks another protocol, in which this can't be said.
-    Untranslatable { field: String, message: String },
-    /// Neither the gate nor the caller has a credential for this provider.
-    NoCredentials { provider: String },
+    Untranslatable { field: String, message: String, code: Option<&'static str> },
+    /// There is no credential for this provider: neither the gate has one nor the caller, whose own counts only where
+    /// it was meant for this vendor.
+    NoCredentials { provider: String, translated: bool },
     /// A web page, or a name that this gate does not answer to, called an open gate.
     Foreign { what: &'static str, value: String },
     /// No configured provider takes this protocol.
@@ -147,6 +148,14 @@ impl Refusal {
         Refusal::Upstream { cause: "the answer was read too slowly".to_owned() }
     }
 
+    /// For a call that goes to another vendor than the caller's own.
+    pub(crate) fn of_a_translated_call(self) -> Refusal {
+        match self {
+            Refusal::NoCredentials { provider, .. } => Refusal::NoCredentials { provider, translated: true },
+            other => other,
+        }
+    }
+
     /// The only table from refusals to HTTP.
     pub fn row(&self) -> Row {
         use Refusal::*;
@@ -226,10 +235,13 @@ impl Refusal {
                 "the provider '{provider}' does not speak the {protocol} protocol, and this version does not \
                  translate it; ask for a model of a provider that does"
             ),
-            Untranslatable { field, message } => {
-                format!("{field}: {message}; the provider of this model speaks another protocol")
-            }
-            NoCredentials { provider } => format!(
+            Untranslatable { field, message, .. } if message.contains(field.as_str()) => message.clone(),
+            Untranslatable { field, message, .. } => format!("{field}: {message}"),
+            NoCredentials { provider, translated: true } => format!(
+                "the gate has no key for the provider '{provider}' ([providers.{provider}] api_key, or the provider's own \
+                 environment variable), and a caller's key is not shown to another vendor than its own"
+            ),
+            NoCredentials { provider, translated: false } => format!(
                 "no credentials for the provider '{provider}': send its API key, or give the gate one \
                  ([providers.{provider}] api_key, or the provider's own environment variable)"
             ),
@@ -285,6 +297,14 @@ impl Refusal {
         }
     }
 
+    /// The code in the body; elsewhere it is that of the row.
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::Untranslatable { code: Some(code), .. } => code,
+            _ => self.row().code,
+        }
+    }
+
     fn param(&self) -> Option<&str> {
         match self {
             Refusal::Malformed { param, .. } => param.as_deref(),
@@ -299,7 +319,7 @@ impl Refusal {
         let message = self.message();
         render(&Fault {
             status: row.status.as_u16(),
-            code: row.code,
+            code: self.code(),
             message: &message,
             param: self.param(),
             request_id,
@@ -335,7 +355,7 @@ fn seconds(wait: Duration) -> u64 {
 
 impl From<wire::translate::Unfit> for Refusal {
     fn from(unfit: wire::translate::Unfit) -> Refusal {
-        Refusal::Untranslatable { field: unfit.field, message: unfit.message }
+        Refusal::Untranslatable { field: unfit.field, message: unfit.message, code: unfit.code }
     }
 }
 

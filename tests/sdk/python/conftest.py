@@ -3,6 +3,7 @@
 import pytest
 
 from rig import BINARY, Gate, Mock
+from tongues import KEYS
 from twice import Twice
 
 
@@ -37,6 +38,12 @@ def gate_with(mock):
     yield start
     for gate in gates:
         gate.stop()
+
+
+@pytest.fixture
+def translator(gate_with):
+    """A gate with keys of its own for both vendors, as translated calls need one."""
+    return gate_with(env=KEYS)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ pub(crate) fn credential<'a>(
     match client {
         Some(client) => Ok(Some(client.for_provider(provider.config.kind))),
         None if provider.needs_no_key() => Ok(None),
-        None => Err(Refusal::NoCredentials { provider: provider.config.name.clone() }),
+        None => Err(Refusal::NoCredentials { provider: provider.config.name.clone(), translated: false }),
     }
 }
 

@@ -30,6 +30,7 @@ pub use self::names::Names;
 pub use self::tongue::{Destination, Dropped, Reader, Reply, Tongue, Unfit, Writer};
 use crate::dialect::Dialect;
 use crate::sse::{Ends, Event};
+use crate::watch::Usage;
 
 /// Grows when the same answer is told in other words than before.
 const VERSION: &str = "1";
@@ -127,10 +128,9 @@ impl Crossing {
         Stream {
             reader: self.provider.reader(),
             unwrap: Unwrap::new(&reply.names),
-            writer: self.client.writer(reply),
+            mouth: Mouth { writer: self.client.writer(reply), over: false, usage: None },
             ends: Ends::default(),
             held: BytesMut::new(),
-            over: false,
         }
     }
 }
@@ -139,12 +139,10 @@ impl Crossing {
 pub struct Stream {
     reader: Box<dyn Reader>,
     unwrap: Unwrap,
-    writer: Box<dyn Writer>,
+    mouth: Mouth,
     ends: Ends,
     /// The beginning of an event that is not finished.
     held: BytesMut,
-    /// It failed or ended: nothing more is said.
-    over: bool,
 }
 
 /// An event is longer than can be translated.
@@ -167,7 +165,7 @@ impl Stream {
                 self.event(&whole, out);
             }
         }
-        if !self.over {
+        if !self.mouth.over {
             self.held.extend_from_slice(rest);
         }
         if self.held.len() > LONGEST_EVENT { Err(TooLong) } else { Ok(()) }
@@ -179,22 +177,38 @@ impl Stream {
         if !rest.is_empty() {
             self.event(&rest, out);
         }
-        let Stream { reader, unwrap, writer, over, .. } = self;
-        reader.end(&mut |item| unwrap.item(item, &mut |item| say(&mut **writer, over, item, out)));
+        let Stream { reader, unwrap, mouth, .. } = self;
+        reader.end(&mut |item| unwrap.item(item, &mut |item| mouth.say(item, out)));
+    }
+
+    /// What the provider has counted until now; a client may have been told less, or zeros in its stead.
+    pub fn usage(&self) -> Option<Usage> {
+        self.mouth.usage
     }
 
     fn event(&mut self, raw: &[u8], out: &mut Vec<u8>) {
-        let Stream { reader, unwrap, writer, over, .. } = self;
-        reader.event(&Event::read(raw), &mut |item| {
-            unwrap.item(item, &mut |item| say(&mut **writer, over, item, out));
-        });
+        let Stream { reader, unwrap, mouth, .. } = self;
+        reader.event(&Event::read(raw), &mut |item| unwrap.item(item, &mut |item| mouth.say(item, out)));
     }
 }
 
-fn say(writer: &mut dyn Writer, over: &mut bool, item: &Item<'_>, out: &mut Vec<u8>) {
-    if *over {
-        return;
+/// The side of a stream that speaks to the client.
+struct Mouth {
+    writer: Box<dyn Writer>,
+    /// It failed or ended: nothing more is said.
+    over: bool,
+    usage: Option<Usage>,
+}
+
+impl Mouth {
+    fn say(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        if self.over {
+            return;
+        }
+        if let Item::Usage(usage) = item {
+            self.usage = Some(*usage);
+        }
+        self.writer.item(item, out);
+        self.over = matches!(item, Item::Failed(_) | Item::End);
     }
-    writer.item(item, out);
-    *over = matches!(item, Item::Failed(_) | Item::End);
 }

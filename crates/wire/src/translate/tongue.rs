@@ -15,12 +15,19 @@ pub struct Unfit {
     pub field: String,
     /// What can't be said, and what would help.
     pub message: String,
+    /// The client's own vendor's code for it, where its SDK goes on without the field when it sees that.
+    pub code: Option<&'static str>,
 }
 
 impl Unfit {
     /// Of this field, for this reason.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Unfit {
-        Unfit { field: field.into(), message: message.into() }
+        Unfit { field: field.into(), message: message.into(), code: None }
+    }
+
+    /// The same with a code that the client's SDK knows.
+    pub fn code(self, code: &'static str) -> Unfit {
+        Unfit { code: Some(code), ..self }
     }
 }
 

@@ -17,7 +17,7 @@ use sim::mock::{Mock, Options};
 use crate::world::*;
 
 /// Both vendors, each with a key that the gate has.
-const BOTH: &str = r#"
+pub(crate) const BOTH: &str = r#"
 [providers.openai]
 base_url = "http://127.0.0.1:1/v1"
 api_key = "sk-openai"
@@ -29,33 +29,33 @@ api_key = "sk-anthropic"
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 
-fn both(mock: Options) -> (World, Arc<Mock>) {
+pub(crate) fn both(mock: Options) -> (World, Arc<Mock>) {
     World::with(BOTH, mock)
 }
 
 /// A chat call for a Claude model.
-fn chat_to_claude(prompt: &str) -> Value {
+pub(crate) fn chat_to_claude(prompt: &str) -> Value {
     json!({"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": prompt}]})
 }
 
 /// A messages call for a GPT model.
-fn message_to_gpt(prompt: &str) -> Value {
+pub(crate) fn message_to_gpt(prompt: &str) -> Value {
     json!({"model": "gpt-4.1", "max_tokens": 300, "messages": [{"role": "user", "content": prompt}]})
 }
 
 /// The call with `stream` set.
-fn streamed(mut call: Value) -> Value {
+pub(crate) fn streamed(mut call: Value) -> Value {
     call["stream"] = true.into();
     call
 }
 
 /// The data of a stream's events, in order.
-fn data(text: &str) -> Vec<&str> {
+pub(crate) fn data(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("data: ")).collect()
 }
 
 /// Those of them that are JSON.
-fn events(text: &str) -> Vec<Value> {
+pub(crate) fn events(text: &str) -> Vec<Value> {
     data(text)
         .into_iter()
         .filter(|data| *data != "[DONE]")

@@ -101,6 +101,7 @@ async fn what_can_not_be_said_is_a_400_that_names_the_field() {
     assert_eq!(reply.status, 400);
     assert_eq!(reply.json()["error"]["param"], "n", "{}", reply.text());
     assert_eq!(reply.json()["error"]["code"], "invalid_request");
+    assert!(!reply.text().contains(".;"), "{}", reply.text());
     assert_eq!(reply.header("x-sluicegate-error"), "invalid_request");
     assert_eq!(reply.header("x-sluicegate-reason"), "not_translatable");
     assert_eq!(reply.header("x-should-retry"), "false");
@@ -199,4 +200,20 @@ async fn tokens_are_estimated_where_the_provider_does_not_count() {
     request.headers_mut().insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     assert_eq!(world.ask(request).await.status, 200);
     assert_eq!(mock.stats().arrived, 1, "who can count is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversations_that_a_vendor_keeps_are_refused_so_that_its_sdk_goes_on_without() {
+    let (world, mock) = both(mock());
+    let mut call = message_to_gpt("why?");
+    call["thread"] = json!({"type": "create"});
+    let reply = world.post(MESSAGES, call.to_string()).await;
+    assert_eq!(reply.status, 400);
+    assert_eq!(reply.json()["error"]["details"]["error_code"], "thread_unsupported_request");
+    assert_eq!(reply.header("x-sluicegate-error"), "invalid_request");
+    let mut call = chat_to_claude("and then?");
+    call["previous_response_id"] = "resp_1".into();
+    let reply = world.post(CHAT, call.to_string()).await;
+    assert_eq!(reply.json()["error"]["param"], "previous_response_id");
+    assert_eq!(mock.stats().arrived, 0);
 }

@@ -9,6 +9,30 @@ use tokio::time::Instant;
 
 use super::*;
 
+/// A whole stream, some of whose events have no counterpart.
+const CLAUDE: &[u8] = br#"event: message_start
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: ping
+data: {"type":"ping"}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"f\u00fcr \"D\u00f6rte\"\n"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":5}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#;
+
 #[tokio::test(start_paused = true)]
 async fn a_chat_client_streams_from_claude() {
     let (world, mock) = both(mock());
@@ -98,7 +122,10 @@ async fn a_stream_that_is_cut_does_not_look_whole() {
         assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{text}");
         let last = events(&text).pop().unwrap();
         assert!(!last["error"].is_null(), "{text}");
-        assert!(world.records.last().error.is_some());
+        let record = world.records.last();
+        assert!(record.error.is_some());
+        // Claude tells its input at once, GPT all at the end: what was not told is not taken for zero.
+        assert_eq!(record.input_tokens.is_some(), path == CHAT, "{record:?}");
     }
 }
 
@@ -133,28 +160,7 @@ async fn garbage_is_a_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn wherever_the_stream_is_cut_into_pieces_it_says_the_same() {
-    let whole: &[u8] = br#"event: message_start
-data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}}
-
-event: content_block_start
-data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
-
-event: ping
-data: {"type":"ping"}
-
-event: content_block_delta
-data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"f\u00fcr \"D\u00f6rte\"\n"}}
-
-event: content_block_stop
-data: {"type":"content_block_stop","index":0}
-
-event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":5}}
-
-event: message_stop
-data: {"type":"message_stop"}
-
-"#;
+    let whole = CLAUDE;
     let mut seen = None;
     for cut in (1..whole.len()).step_by(7) {
         let provider =
@@ -168,5 +174,29 @@ data: {"type":"message_stop"}
         });
         let events: Vec<Value> = events.collect();
         assert_eq!(*seen.get_or_insert_with(|| events.clone()), events, "cut at {cut}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_piece_that_says_nothing_holds_nobody_up() {
+    let interval = millis(10);
+    for path in [CHAT, MESSAGES] {
+        for size in [7, 50, 90] {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            let mut steps = vec![Do::Write(head.into())];
+            let pieces = CLAUDE.chunks(size);
+            let takes = interval * pieces.len() as u32;
+            steps.extend(pieces.flat_map(|piece| [Do::Pause(interval), Do::Write(chunk(piece))]));
+            steps.push(Do::Write(b"0\r\n\r\n".to_vec()));
+            let world = World::around(BOTH, Arc::new(Scripted::new(steps)));
+            let mut call = streamed(chat_to_claude("why?"));
+            call["max_tokens"] = 300.into();
+            let start = tokio::time::Instant::now();
+            let text = world.post(path, call.to_string()).await.text();
+            assert!(text.contains("D\u{f6}rte") || text.contains("D\\u00f6rte"), "{text}");
+            let took = start.elapsed();
+            assert!(took < takes + millis(10), "{path} in pieces of {size}: {took:?} instead of {takes:?}");
+        }
     }
 }

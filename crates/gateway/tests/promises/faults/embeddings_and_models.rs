@@ -1,5 +1,8 @@
 //! The calls beside generation: embeddings and counting.
 
+use serde_json::{Value, json};
+
+use super::tongues::*;
 use super::*;
 
 const COUNT: &str = "/v1/messages/count_tokens?beta=true";
@@ -30,6 +33,68 @@ async fn k047_counting_is_the_providers_and_costs_nothing() {
     assert_eq!(body, COUNT_CALL.as_bytes());
     assert_eq!(told.tokens(), (None, None), "a count is an answer, not tokens that were used");
     assert_eq!((told.record.protocol, told.outcomes()), ("count_tokens", one("ok")));
+}
+
+/// Where nobody can be asked, all that the model will read counts, and rather too much than too little.
+#[tokio::test(start_paused = true)]
+async fn k047_an_estimate_counts_all_that_there_is_and_not_too_little() {
+    let (world, mock) = both(mock());
+    let long = "All of this is read by the model. ".repeat(300);
+    let count = async |members: Value| {
+        let mut call = across_with(MESSAGES, members);
+        call.as_object_mut().unwrap().remove("max_tokens");
+        let reply = world.post(COUNT, call.to_string()).await;
+        assert_eq!((reply.status.as_u16(), mock.stats().arrived), (200, 0), "{}", reply.text());
+        reply.json()["input_tokens"].as_u64().unwrap()
+    };
+    let bare = count(json!({})).await;
+    let user = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "description": long}}});
+    let result = json!([
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": [tool_use("c1", "f", &json!({}))]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": long}]},
+    ]);
+    let picture = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}});
+    // English text has four to five bytes a token.
+    let least = long.len() as u64 / 5;
+    for (what, members, least) in [
+        ("system", json!({"system": long}), least),
+        ("system in blocks", json!({"system": [{"type": "text", "text": long}]}), least),
+        ("messages", user(json!(long)), least),
+        (
+            "a tool's description",
+            json!({"tools": [{"name": "f", "description": long, "input_schema": {}}]}),
+            least,
+        ),
+        ("a tool's schema", json!({"tools": [{"name": "f", "input_schema": schema}]}), least),
+        ("a result", json!({"messages": result}), least),
+        (
+            "a call",
+            json!({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [tool_use("c1", "f", &json!({"a": long}))]}]}),
+            least,
+        ),
+        ("a picture", user(json!([picture])), 500),
+        ("two pictures", user(json!([picture, picture])), 1000),
+        (
+            "a document",
+            user(
+                json!([{"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}]),
+            ),
+            1000,
+        ),
+        (
+            "a document in plain text",
+            user(
+                json!([{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": long}}]),
+            ),
+            least,
+        ),
+    ] {
+        let counted = count(members).await;
+        assert!(counted >= bare.min(4) + least, "{what}: {counted}");
+        assert!(counted < 4 * least + 2000, "{what}: {counted} is far too many");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,8 @@
 //! Whose mistake it was, and what the caller is told of it.
 
+use serde_json::{Value, json};
+
+use super::tongues::*;
 use super::*;
 
 fn refused(status: &str, headers: &str, said: &str) -> Scripted {
@@ -30,6 +33,72 @@ async fn k049_a_callers_mistake_is_never_booked_as_the_providers_trouble() {
         assert_eq!((told.reply.status.as_u16(), told.reply.text()), (400, said.to_owned()));
         assert_eq!(told.provider.received.lock().len(), 1);
         assert_eq!((told.record.failed(), told.outcomes()), (false, one("refused")));
+    }
+}
+
+/// Where the gate writes the request, it finds such mistakes before the provider would; the field is named.
+#[tokio::test(start_paused = true)]
+async fn k049_a_mistake_that_is_found_in_translation_is_the_callers() {
+    let user = json!({"role": "user", "content": "x"});
+    let called = json!({"role": "assistant", "content": null, "tool_calls": [call("c1", "f", "{}")]});
+    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "42"});
+    for (path, messages, field) in [
+        (CHAT, json!([]), "messages"),
+        (CHAT, json!([{"role": "tool", "content": "x"}]), "messages[0].tool_call_id"),
+        (CHAT, json!([user, result]), "messages[1]"),
+        (CHAT, json!([user, called, user]), "messages[1].tool_calls[0]"),
+        (CHAT, json!([user, {"role": "usr", "content": "x"}]), "messages[1].role"),
+        (CHAT, json!([{"role": "user"}]), "messages[0].content"),
+        (CHAT, json!([{"role": "user", "content": 7}]), "messages[0].content"),
+        (CHAT, json!([user, {"role": "user", "content": [{"text": "x"}]}]), "messages[1].content[0].type"),
+        (CHAT, json!("x"), "messages"),
+        (CHAT, Value::Null, "messages"),
+        (MESSAGES, json!([{"role": "usr", "content": "x"}]), "messages[0].role"),
+        (MESSAGES, json!([user, {"role": "assistant"}]), "messages[1].content"),
+        (
+            MESSAGES,
+            json!([{"role": "user", "content": [{"type": "image"}]}]),
+            "messages[0].content[0].source",
+        ),
+        (
+            MESSAGES,
+            json!([user, {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": "x"}]}]),
+            "messages[1].content[0].input",
+        ),
+        (MESSAGES, json!("x"), "messages"),
+    ] {
+        let told = cant_say(path, &across_with(path, json!({"messages": messages}))).await;
+        assert!(told.contains(field), "{messages}: {told}");
+    }
+}
+
+/// What the provider finds wrong, it is not to blame for either.
+#[tokio::test(start_paused = true)]
+async fn k049_a_mistake_that_the_provider_finds_is_the_callers() {
+    for (path, body) in [
+        (CHAT, json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}})),
+        (
+            MESSAGES,
+            json!({"error": {"message": "no", "type": "invalid_request_error", "param": "messages", "code": null}}),
+        ),
+    ] {
+        for (status, kind) in [
+            ("400 Bad Request", "invalid_request_error"),
+            ("404 Not Found", "not_found_error"),
+            ("413 Payload Too Large", "request_too_large"),
+            ("422 Unprocessable", "invalid_request_error"),
+        ] {
+            for call in [across(path), streamed(across(path))] {
+                let mut body = body.clone();
+                body["error"]["type"] = kind.into();
+                let told =
+                    told_with(BOTH, path, call.to_string(), refused(status, "", &body.to_string())).await;
+                assert_eq!(told.reply.status.as_str(), &status[..3]);
+                assert!(told.reply.json()["error"]["message"].as_str().unwrap().contains("no"));
+                assert_eq!(told.provider.received.lock().len(), 1);
+                assert_eq!((told.record.failed(), told.outcomes()), (false, one("refused")), "{status}");
+            }
+        }
     }
 }
 

@@ -1,18 +1,26 @@
 //! Faults that users of other gateways have met, each as a test of its own; `table.md` says which test answers which.
 //!
-//! Client and provider speak the same protocol here, so bytes pass as they are. What can still go wrong is what the
-//! gate makes of them: what it books, whom it blames, what it gives back and when, what it adds at the end.
+//! Where client and provider speak the same protocol, bytes pass as they are. What can still go wrong is what the gate
+//! makes of them: what it books, whom it blames, what it gives back and when, what it adds at the end. Where they speak
+//! different ones, it is what either understands; `tongues` has providers and strict clients for that.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod config_and_operations;
 mod embeddings_and_models;
 mod errors;
+mod finish_and_structured;
 mod headers_and_transport;
+mod messages_and_params;
+mod multimodal;
 mod other_kinds;
+mod reasoning;
 mod sse_framing;
 mod stream_lifecycle;
 mod table;
+mod tongues;
+mod tool_texts;
+mod tools;
 
 use std::sync::Arc;
 
@@ -101,6 +109,14 @@ impl Told {
 /// One attempt, and how it ended.
 fn one(outcome: &str) -> Vec<(String, u64)> {
     vec![(outcome.to_owned(), 1)]
+}
+
+/// The provider gets the body as its client wrote it.
+async fn passes(path: &str, body: &str) {
+    let answer = body.replace("\"model\"", "\"served\"");
+    let told = told(path, body.to_owned(), plain("200 OK", JSON, answer.as_bytes())).await;
+    assert_eq!(parts(&told.provider.received.lock()[0]).1, body.as_bytes());
+    assert_eq!(told.reply.text(), answer, "and the client what its provider wrote");
 }
 
 /// The tokens of one kind that the metrics have counted, whatever the model.

@@ -6,45 +6,6 @@ use tokio::io::DuplexStream;
 
 use super::*;
 
-/// The provider gets the body as its client wrote it.
-async fn passes(path: &str, body: &str) {
-    let answer = body.replace("\"model\"", "\"served\"");
-    let told = told(path, body.to_owned(), plain("200 OK", JSON, answer.as_bytes())).await;
-    assert_eq!(parts(&told.provider.received.lock()[0]).1, body.as_bytes());
-    assert_eq!(told.reply.text(), answer, "and the client what its provider wrote");
-}
-
-#[tokio::test(start_paused = true)]
-async fn k024_large_numbers_and_fractions_pass_as_they_are_written() {
-    passes(CHAT, r#"{"model":"gpt-x","messages":[{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"id\":7300000000000000123,\"rate\":1.10}"}}]}],"id":7300000000000000123,"rate":1.10}"#).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn k026_a_long_cache_lifetime_passes() {
-    passes(MESSAGES, r#"{"model":"claude-x","max_tokens":1,"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[]}"#).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn k027_zero_null_and_nothing_stay_three_things() {
-    for field in [r#""max_tokens":0,"#, r#""temperature":0,"#, r#""top_p":0,"#, r#""max_tokens":null,"#, ""] {
-        passes(CHAT, &format!(r#"{{"model":"gpt-x",{field}"messages":[]}}"#)).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn k028_fields_that_nobody_knows_pass_at_every_depth() {
-    passes(CHAT, r#"{"model":"gpt-x","messages":[{"role":"user","content":"x","x_inner":{"a":[1.0]}}],"reasoning_effort":"high","service_tier":"flex","reasoning":{"mode":"pro"},"x_vendor":{"a":1}}"#).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn k030_logprobs_pass_both_ways() {
-    passes(CHAT, r#"{"model":"gpt-x","logprobs":true,"top_logprobs":5,"messages":[]}"#).await;
-    let with = TEXT.replace("}]}", ",\"logprobs\":{\"content\":[{\"token\":\"yes\",\"logprob\":-0.10}]}}]}");
-    let stream = [ROLE, &with, FINISH, DONE].concat();
-    let told = told(CHAT, CHAT_CALL, Scripted::chunked(EVENTS, &[stream.as_bytes()])).await;
-    assert_eq!(told.reply.text(), stream);
-}
-
 #[tokio::test(start_paused = true)]
 async fn k053_a_refusal_is_asked_for_once() {
     for status in [400, 401, 403, 404, 422] {

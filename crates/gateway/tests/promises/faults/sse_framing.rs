@@ -1,5 +1,8 @@
 //! Events: where reads cut them, how they may look, and what is booked of them.
 
+use serde_json::json;
+
+use super::tongues::*;
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -110,6 +113,21 @@ async fn k008_usage_is_booked_always_and_shown_only_to_who_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn k008_translated_usage_is_booked_always_and_shown_only_to_who_asked() {
+    let says = claude(&json!([{"type": "text", "text": "yes"}]), "end_turn");
+    for (options, shown) in
+        [(json!(null), 0), (json!({"include_usage": false}), 0), (json!({"include_usage": true}), 1)]
+    {
+        let told = streams(CHAT, &across_with(CHAT, json!({"stream_options": options})), &says.stream).await;
+        let events = super::tongues::events(&told.reply.text());
+        let usage: Vec<_> = events.iter().filter(|chunk| chunk["choices"] == json!([])).collect();
+        assert_eq!(usage.len(), shown, "{options}");
+        assert!(usage.iter().all(|chunk| chunk["usage"]["prompt_tokens"] == 11), "{usage:?}");
+        assert_eq!(told.tokens(), (Some(11), Some(5)), "{options}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn k009_an_answer_is_opened_once_also_after_a_long_silence() {
     let stream = [START, DELTA, STOP].concat();
     for silence in [0, 16, 40] {
@@ -119,5 +137,203 @@ async fn k009_an_answer_is_opened_once_also_after_a_long_silence() {
         assert_eq!(text.matches("event: message_start\n").count(), 1, "{text}");
         assert_eq!(text.replace("event: ping\ndata: {\"type\": \"ping\"}\n\n", ""), stream);
         assert_eq!(told.tokens(), (Some(11), Some(1)));
+    }
+}
+
+/// An answer of either provider, with letters of several bytes in it, in a form that its own clients would take.
+fn answers() -> [(&'static str, Says); 2] {
+    let said = "f\u{fc}r \u{1f600} \"x\"";
+    [
+        (
+            CHAT,
+            claude(
+                &json!([{"type": "text", "text": said}, tool_use("t1", "f", &json!({"a": said}))]),
+                "tool_use",
+            ),
+        ),
+        (
+            MESSAGES,
+            gpt(
+                &json!({"content": said, "tool_calls": [call("t1", "f", "{\"a\":\"\u{fc}\"}")]}),
+                "tool_calls",
+            ),
+        ),
+    ]
+}
+
+/// What a client of this protocol makes of a stream.
+fn put_together(path: &str, text: &str) -> serde_json::Value {
+    if path == CHAT { put_chat_together(text) } else { put_message_together(text) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k001_a_translated_stream_says_the_same_wherever_it_is_cut() {
+    for (path, says) in answers() {
+        let whole = put_together(path, &streams(path, &across(path), &says.stream).await.reply.text());
+        for cut in (1..says.stream.len()).step_by(11) {
+            let told = told_with(
+                BOTH,
+                path,
+                streamed(across(path)).to_string(),
+                cut_at(says.stream.as_bytes(), cut),
+            );
+            let told = told.await;
+            assert_eq!(put_together(path, &told.reply.text()), whole, "cut at {cut}");
+            assert_eq!(told.tokens(), (Some(11), Some(5)), "cut at {cut}");
+        }
+    }
+}
+
+/// Events in all the forms that the framing allows: other ends of lines, data in several lines, comments between.
+#[tokio::test(start_paused = true)]
+async fn k002_a_translated_stream_says_the_same_however_it_is_framed() {
+    for (path, says) in answers() {
+        let whole = put_together(path, &streams(path, &across(path), &says.stream).await.reply.text());
+        let lines =
+            says.stream.replace("{\"type\":", "{\ndata: \"type\":").replace("{\"id\":", "{\ndata: \"id\":");
+        for framed in [
+            lines,
+            says.stream.replace('\n', "\r\n"),
+            says.stream.replace('\n', "\r"),
+            says.stream.replace("data: ", "data:"),
+            says.stream.replace("\n\n", "\nid: 7\nretry: 9\n\n: still here\n\n"),
+            format!("\u{feff}{}", says.stream),
+        ] {
+            let told = streams(path, &across(path), &framed).await;
+            assert_eq!(put_together(path, &told.reply.text()), whole, "{framed}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k004_events_without_a_name_or_a_type_are_understood_and_get_both() {
+    let says = claude(&json!([{"type": "text", "text": "yes"}, tool_use("t1", "f", &json!({}))]), "tool_use");
+    let whole = hears(CHAT, &across(CHAT), &says).await;
+    let nameless: String = says
+        .stream
+        .lines()
+        .filter(|line| !line.starts_with("event:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let told = streams(CHAT, &across(CHAT), &nameless).await;
+    assert_eq!(put_chat_together(&told.reply.text()), whole);
+    // The type of an event stands in its name as well.
+    let typeless: String = says
+        .stream
+        .split_inclusive("\n\n")
+        .map(|event| {
+            let kind = event.lines().next().unwrap().strip_prefix("event: ").unwrap();
+            event
+                .replace(&format!(",\"type\":\"{kind}\""), "")
+                .replace(&format!("\"type\":\"{kind}\","), "")
+                .replace(&format!("{{\"type\":\"{kind}\"}}"), "{}")
+        })
+        .collect();
+    assert!(!typeless.contains("\"type\":\"message_"), "{typeless}");
+    let told = streams(CHAT, &across(CHAT), &typeless).await;
+    assert_eq!(put_chat_together(&told.reply.text()), whole);
+    // To a client of Messages every event has its name: `put_message_together` looks at each.
+    let told = streams(MESSAGES, &across(MESSAGES), &gpt(&json!({"content": "yes"}), "stop").stream).await;
+    assert_eq!(put_message_together(&told.reply.text())["content"][0]["text"], "yes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn k005_a_translated_stream_ends_as_its_clients_protocol_does() {
+    let says = claude(&json!([{"type": "text", "text": "yes"}]), "end_turn");
+    for stream in [says.stream.clone(), says.stream.clone() + DONE] {
+        let told = streams(CHAT, &across(CHAT), &stream).await;
+        assert_eq!(put_chat_together(&told.reply.text())["message"]["content"], "yes");
+    }
+    // The sentinel of another protocol does not stand for the end that is missing.
+    let cut = says.stream.replace("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", DONE);
+    assert_ne!(cut, says.stream);
+    let told = streams(CHAT, &across(CHAT), &cut).await;
+    let text = told.reply.text();
+    assert!(!text.contains("[DONE]") && text.contains("\"error\""), "{text}");
+    assert_eq!(told.outcomes(), one("cut"));
+
+    let says = gpt(&json!({"content": "yes"}), "stop");
+    let told = streams(MESSAGES, &across(MESSAGES), &says.stream).await;
+    assert_eq!(put_message_together(&told.reply.text())["content"][0]["text"], "yes");
+    let told = streams(MESSAGES, &across(MESSAGES), &(says.stream + DONE + STOP)).await;
+    assert_eq!(
+        put_message_together(&told.reply.text())["content"][0]["text"],
+        "yes",
+        "what is behind it is nothing"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn k006_garbage_makes_a_translated_stream_a_failure_wherever_it_stands() {
+    for (path, says) in answers() {
+        let events: Vec<&str> = says.stream.split_inclusive("\n\n").collect();
+        for garbage in [
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"total: 1\n\n",
+            "data: <html>\n\n",
+            "event: content_block_delta\ndata: [1,\n\n",
+        ] {
+            for at in 0..events.len() - 1 {
+                let mut spoilt = events.clone();
+                spoilt.insert(at, garbage);
+                let told = streams(path, &across(path), &spoilt.concat()).await;
+                let text = told.reply.text();
+                assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{at}: {text}");
+                let last = super::tongues::events(&text).pop().unwrap();
+                assert!(last["error"]["message"].is_string(), "{at}: {text}");
+                assert_eq!(last["type"] == "error", path == MESSAGES, "{at}: {text}");
+                assert!(told.record.failed(), "{at}");
+                assert_eq!(told.outcomes(), one("failed"), "{at}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k007_metadata_without_choices_opens_and_ends_nothing_in_the_other_protocol() {
+    let says = gpt(&json!({"content": "yes"}), "stop");
+    let whole = hears(MESSAGES, &across(MESSAGES), &says).await;
+    let events: Vec<&str> = says.stream.split_inclusive("\n\n").collect();
+    for metadata in [
+        "data: {\"id\":\"\",\"model\":\"\",\"choices\":[],\"prompt_filter_results\":[{\"prompt_index\":0}]}\n\n",
+        "data: {\"choices\":[]}\n\n",
+        "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\"}\n\n",
+        "data:\n\n",
+        ": processing\n\n",
+    ] {
+        for at in 0..events.len() {
+            let mut stream = events.clone();
+            stream.insert(at, metadata);
+            let told = streams(MESSAGES, &across(MESSAGES), &stream.concat()).await;
+            let text = told.reply.text();
+            assert_eq!(put_message_together(&text), whole, "{at}");
+            assert!(
+                text.contains("\"id\":\"chatcmpl-1\""),
+                "the first chunk that counts names the answer: {text}"
+            );
+            assert_eq!(told.tokens(), (Some(11), Some(5)), "{at}");
+        }
+        // Alone it is no answer.
+        let told = streams(MESSAGES, &across(MESSAGES), metadata).await;
+        assert!(told.reply.text().contains("event: error\n"), "{}", told.reply.text());
+        assert!(told.record.failed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k009_a_translated_answer_is_opened_once_also_after_a_long_silence() {
+    for (path, says) in answers() {
+        let whole = put_together(path, &streams(path, &across(path), &says.stream).await.reply.text());
+        // The first event comes twice, from some servers.
+        let first = says.stream.split_inclusive("\n\n").next().unwrap();
+        for stream in [says.stream.clone(), [first, &says.stream].concat()] {
+            for silence in [0, 16, 40] {
+                let steps = vec![Do::Pause(secs(silence)), stream_head(), event(&stream), stream_end()];
+                let call = streamed(across(path)).to_string();
+                let told = told_with(BOTH, path, call, Scripted::new(steps)).await;
+                let text = told.reply.text().replace(": keep-alive\n\n", "");
+                let text = text.replace("event: ping\ndata: {\"type\": \"ping\"}\n\n", "");
+                assert_eq!(put_together(path, &text), whole, "{silence}");
+            }
+        }
     }
 }

@@ -9,9 +9,14 @@ const README: &str = include_str!("../../../../../README.md");
 const FAULTS: u16 = 93;
 
 /// The kinds whose capability is built.
-const BUILT: [&str; 7] = [
+const BUILT: [&str; 12] = [
     "sse-framing",
     "stream-lifecycle",
+    "tools",
+    "messages-and-params",
+    "multimodal",
+    "reasoning",
+    "finish-and-structured",
     "embeddings-and-models",
     "errors",
     "headers-and-transport",
@@ -72,6 +77,12 @@ impl Case {
 const SOURCES: &[(&str, &str)] = &[
     ("sse_framing", include_str!("sse_framing.rs")),
     ("stream_lifecycle", include_str!("stream_lifecycle.rs")),
+    ("tools", include_str!("tools.rs")),
+    ("tool_texts", include_str!("tool_texts.rs")),
+    ("messages_and_params", include_str!("messages_and_params.rs")),
+    ("multimodal", include_str!("multimodal.rs")),
+    ("reasoning", include_str!("reasoning.rs")),
+    ("finish_and_structured", include_str!("finish_and_structured.rs")),
     ("embeddings_and_models", include_str!("embeddings_and_models.rs")),
     ("errors", include_str!("errors.rs")),
     ("headers_and_transport", include_str!("headers_and_transport.rs")),

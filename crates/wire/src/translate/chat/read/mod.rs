@@ -17,11 +17,17 @@ use crate::translate::canon::{Conversation, Effort, Format, Limit, Text, Tier};
 use crate::translate::{Dropped, Unfit};
 
 /// Fields that change what the answer is like, or what stands in it, and exist nowhere else.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 12] = [
     ("audio", "Spoken answers"),
+    ("background", "Work in the background"),
+    ("container", "Containers"),
+    ("conversation", "Conversations that are kept elsewhere"),
     ("function_call", "'function_call' is the older form of 'tool_choice', which is translated: it"),
     ("functions", "'functions' is the older form of 'tools', which is translated: it"),
     ("logit_bias", "Biases of tokens"),
+    ("mcp_servers", "Servers of tools that the provider calls"),
+    ("previous_response_id", "Conversations that are kept elsewhere"),
+    ("thread", "Conversations that are kept elsewhere"),
     ("top_logprobs", "Probabilities of tokens"),
     ("web_search_options", "A search of the provider's own"),
 ];

@@ -327,6 +327,29 @@ fn results_come_first_and_their_images_after_them() {
 }
 
 #[test]
+fn an_id_that_is_too_long_is_shortened_in_call_and_result() {
+    let sent = |id: &str| {
+        let call = Part::Call {
+            id: id.to_owned().into(),
+            name: "f".into(),
+            arguments: Arguments::Json(Json("{}".into())),
+            cache: None,
+        };
+        let turns =
+            vec![turn(0, Role::Assistant, vec![call]), turn(1, Role::User, vec![result(id, vec![], false)])];
+        let (written, _) = messages(turns, &TO);
+        let written: serde_json::Value = serde_json::from_str(&format!("[{written}]")).unwrap();
+        assert_eq!(written[0]["tool_calls"][0]["id"], written[1]["tool_call_id"]);
+        written[1]["tool_call_id"].as_str().unwrap().to_owned()
+    };
+    for id in ["functions.f:0", &"a".repeat(40), ""] {
+        assert_eq!(sent(id), id, "some hosts read their own");
+    }
+    let (one, other) = (sent(&"a".repeat(41)), sent(&"a".repeat(42)));
+    assert!(one.len() == 40 && other.len() == 40 && one != other, "{one} {other}");
+}
+
+#[test]
 fn results_that_come_one_by_one_stay_together() {
     let turns = vec![
         turn(1, Role::User, vec![result("c1", vec![text("a"), image()], false)]),

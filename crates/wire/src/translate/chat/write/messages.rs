@@ -99,7 +99,7 @@ fn results(list: &mut List<'_>, turn: &Turn<'_>) -> Result<(), Unfit> {
     for (at, part) in turn.parts.iter().enumerate() {
         if let Part::Result { id, parts, is_error, .. } = part {
             let attached = !parts::attached(turn, at, parts)?.is_empty();
-            result(list, id, parts, *is_error, attached);
+            result(list, &call_id(id), parts, *is_error, attached);
         }
     }
     Ok(())

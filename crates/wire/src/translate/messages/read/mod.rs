@@ -72,6 +72,14 @@ fn member<'a>(
                 at.unfit("servers of tools are called by Anthropic alone; pass their tools in `tools`")
             );
         }
+        // An answer without what went before would look like one with it.
+        "thread" => {
+            let told = "conversations are kept by Anthropic alone; send all messages instead";
+            return Err(at.unfit(told).code("thread_unsupported_request"));
+        }
+        "container" => {
+            return Err(at.unfit("containers are Anthropic's alone; run the code behind a tool of your own"));
+        }
         _ => dropped.add(name.to_owned()),
     }
     Ok(())

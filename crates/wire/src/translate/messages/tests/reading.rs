@@ -159,7 +159,6 @@ fn what_nobody_reads_is_dropped_by_its_name() {
     let table = [
         (json!({"x_vendor": {"a": 1}}), "x_vendor"),
         (json!({"context_management": {"edits": []}}), "context_management"),
-        (json!({"container": "c"}), "container"),
         (json!({"inference_geo": "us"}), "inference_geo"),
         (json!({"output_config": {"task_budget": {"total": 1}}}), "output_config.task_budget"),
         (json!({"thinking": {"type": "adaptive", "block_binding": {}}}), "thinking.block_binding"),
@@ -194,6 +193,7 @@ fn what_nobody_reads_is_dropped_by_its_name() {
 fn what_is_of_the_wrong_type_is_named() {
     let table = [
         (json!({"mcp_servers": [{"url": "u"}]}), "mcp_servers"),
+        (json!({"thread": {"type": "create"}}), "thread"),
         (json!({"max_tokens": "5"}), "max_tokens"),
         (json!({"max_tokens": -1}), "max_tokens"),
         (json!({"max_tokens": 1.5}), "max_tokens"),
@@ -242,4 +242,19 @@ fn results_in_results_are_not_followed_down() {
     let said = MESSAGES_TONGUE.read(body.as_bytes(), &mut Dropped::default()).unwrap();
     let Part::Result { parts, .. } = &said.turns[0].parts[0] else { panic!() };
     assert_eq!(parts[..], [Part::Foreign { kind: "tool_result".into() }]);
+}
+
+#[test]
+fn what_the_vendor_keeps_is_not_forgotten_in_silence() {
+    for (field, value) in [
+        ("thread", json!({"type": "continue", "previous_message_id": "m"})),
+        ("container", json!("c")),
+        ("mcp_servers", json!([{"type": "url"}])),
+    ] {
+        let (said, _) = try_read(&json!({field: value}));
+        assert_eq!(said.unwrap_err().field, field);
+        assert!(try_read(&json!({field: null})).0.is_ok(), "{field}");
+    }
+    let (said, _) = try_read(&json!({"thread": {"type": "create"}}));
+    assert_eq!(said.unwrap_err().code, Some("thread_unsupported_request"), "the SDK goes on without");
 }

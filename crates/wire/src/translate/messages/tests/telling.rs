@@ -67,8 +67,8 @@ fn a_stream_is_written_with_a_name_for_every_event() {
         json!({"input_tokens": fresh,
         "cache_creation_input_tokens": written, "cache_read_input_tokens": read, "output_tokens": output})
     };
-    let mut usage = counted(3, 2, 4, 5);
-    usage["output_tokens_details"] = json!({"thinking_tokens": 1});
+    let mut last = counted(3, 2, 4, 5);
+    last["output_tokens_details"] = json!({"thinking_tokens": 1});
     let expected = [
         json!({"type": "message_start", "message": {"id": "msg_gate", "type": "message", "role": "assistant", "model": "m",
             "content": [], "stop_reason": null, "stop_sequence": null, "usage": counted(0, 0, 0, 0)}}),
@@ -76,7 +76,7 @@ fn a_stream_is_written_with_a_name_for_every_event() {
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a\n"}}),
         json!({"type": "content_block_stop", "index": 0}),
         json!({"type": "ping"}),
-        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": usage}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": last}),
         json!({"type": "message_stop"}),
     ];
     assert_eq!(told, expected);

@@ -57,15 +57,17 @@ fn effort_is_said_in_the_shape_that_the_model_takes() {
 }
 
 #[test]
-fn the_limit_is_raised_above_the_budget() {
+fn thoughts_take_no_more_than_half_of_the_clients_limit() {
     let limit = |asked: u64, wanted| {
         let mut said = said(json!({"max_tokens": asked}));
         said.reasoning = effort(wanted);
         let (body, _) = write(&said, OLD);
         (body["max_tokens"].as_u64().unwrap(), body["thinking"]["budget_tokens"].as_u64())
     };
-    assert_eq!(limit(100, Effort::Low), (2_148, Some(2_048)));
-    assert_eq!(limit(2_048, Effort::Low), (4_096, Some(2_048)));
+    assert_eq!(limit(100, Effort::Low), (100, None), "too few for any thought");
+    assert_eq!(limit(2_047, Effort::High), (2_047, None));
+    assert_eq!(limit(2_048, Effort::Low), (2_048, Some(1_024)));
+    assert_eq!(limit(10_000, Effort::High), (10_000, Some(5_000)));
     assert_eq!(limit(20_000, Effort::Low), (20_000, Some(2_048)));
     assert_eq!(limit(0, Effort::Low), (0, None), "zero stays zero");
     for model in [OLD, "claude-opus-4-1"] {

@@ -46,7 +46,7 @@ pub(super) fn write(
     let mut marks = Marks::default();
     let mut body = Object::begin(&mut out);
     body.text("model", to.model);
-    body.count("max_tokens", thinking::limit(said, model, to.default_limit, think));
+    body.count("max_tokens", thinking::limit(said, model, to.default_limit));
     system(said, &mut marks, &mut body, dropped);
     if !offer.is_empty() {
         offer.write(&names, &mut marks, body.key("tools"))?;

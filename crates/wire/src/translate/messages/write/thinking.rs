@@ -60,13 +60,20 @@ pub(super) fn think(said: &Conversation<'_>, model: &Claude, goes_on: bool, drop
         dropped.add("reasoning_effort");
         return if model.thinking == Thinking::Never { Think::Unsaid } else { Think::Off };
     }
-    let budget = match (asked.mode, effort.map(|effort| model.effort(effort))) {
+    let wanted = match (asked.mode, effort.map(|effort| model.effort(effort))) {
         (Some(Mode::Budget(tokens)), _) => tokens,
         (_, Some(Effort::Low)) => 2_048,
         (_, Some(Effort::High)) => 16_384,
         _ => 8_192,
     };
-    Think::Budget(budget.clamp(LEAST, (model.max_output / 2).max(LEAST)))
+    // Thoughts count towards the client's own limit, and something of it has to be left for the answer.
+    let limit = said.limit.map_or(model.max_output, |limit| limit.tokens.min(model.max_output));
+    let budget = wanted.max(LEAST).min(limit / 2);
+    if budget < LEAST {
+        dropped.add("reasoning_effort");
+        return Think::Off;
+    }
+    Think::Budget(budget)
 }
 
 /// The effort that a budget amounts to: the way back from the budgets above.
@@ -78,13 +85,9 @@ fn effort_of(tokens: u64) -> Effort {
     }
 }
 
-/// How many tokens the model may write. The budget of its thoughts counts towards them, and has to be less.
-pub(super) fn limit(said: &Conversation<'_>, model: &Claude, default: u64, think: Think) -> u64 {
-    let limit = said.limit.map_or(default.min(model.max_output), |limit| limit.tokens);
-    match think {
-        Think::Budget(budget) if limit <= budget => limit.saturating_add(budget).min(model.max_output),
-        _ => limit,
-    }
+/// How many tokens the model may write, its thoughts included.
+pub(super) fn limit(said: &Conversation<'_>, model: &Claude, default: u64) -> u64 {
+    said.limit.map_or(default.min(model.max_output), |limit| limit.tokens)
 }
 
 /// Writes `thinking`.
