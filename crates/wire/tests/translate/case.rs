@@ -80,7 +80,6 @@ fn of(way: Way) -> Vec<Case> {
     let mut names: Vec<String> = std::fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name != ".gitattributes")
         .collect();
     names.sort();
     names.into_iter().map(|name| read(way, &name, &format!("{path}/{name}"))).collect()

@@ -213,7 +213,7 @@ fn harmed_stream(stream: &str, harms: &[(Index, Vec<(Index, Harm)>)]) -> Vec<u8>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn requests(at in any::<Index>(), harms in harms(), model in select(&MODELS[..])) {

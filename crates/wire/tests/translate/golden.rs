@@ -8,7 +8,7 @@ use super::{Told, Way, canonical, reply, told};
 /// What cases there are of, plain and streamed, by who asks whom.
 const KINDS: [(&str, [(usize, usize); 2]); 10] = [
     ("text", [(2, 1), (1, 1)]),
-    ("tools", [(1, 2), (1, 2)]),
+    ("tools", [(1, 3), (1, 2)]),
     ("images", [(1, 1), (1, 1)]),
     ("documents", [(1, 1), (1, 1)]),
     ("thinking", [(1, 1), (1, 1)]),

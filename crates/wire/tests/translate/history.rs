@@ -56,7 +56,7 @@ fn last_answer(sent: &str) -> Box<RawValue> {
 }
 
 /// What Anthropic says.
-fn message(id: usize, answer: &[Block], names: &Names) -> String {
+pub(super) fn message(id: usize, answer: &[Block], names: &Names) -> String {
     let mut calls = 0;
     let blocks: Vec<String> = answer
         .iter()
@@ -90,7 +90,7 @@ fn taken_back(answer: &[Block]) -> Vec<Block> {
 }
 
 /// What the client hears of an answer, whole or as a stream that it puts together.
-fn heard(way: Way, answer: &str, names: Names, streamed: bool) -> String {
+pub(super) fn heard(way: Way, answer: &str, names: Names, streamed: bool) -> String {
     let reply = Reply { names, ..reply() };
     let body = if streamed {
         let events = unfold(way.provider(), answer.as_bytes(), true).unwrap();
@@ -185,7 +185,7 @@ fn chat_talks(model: &str, effort: Option<&str>, system: &str, first: &Asked, ro
 }
 
 /// What a provider of Chat Completions says: one text, one thought, calls.
-fn choice(id: usize, answer: &[Block], names: &Names) -> String {
+pub(super) fn choice(id: usize, answer: &[Block], names: &Names) -> String {
     let (mut text, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for block in answer {
         match block {

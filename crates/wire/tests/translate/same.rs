@@ -1,16 +1,20 @@
 //! A whole answer and the stream of the same answer say the same to the client.
 
+use proptest::prelude::*;
 use serde_json::Value;
 use wire::fold::{fold, unfold};
-use wire::translate::Reply;
+use wire::translate::{Names, Reply};
 
 use super::case::{Case, all};
-use super::{Told, reply, told};
+use super::history::{choice, heard, message};
+use super::talk::answer;
+use super::{Told, Way, reply, told};
 
 /// Streams that have no whole form: the arguments of a call are cut, and no object can be made of them, or they are no
-/// text in the first place.
-const TORN: [&str; 3] = [
+/// text in the first place, or come twice.
+const TORN: [&str; 4] = [
     "chat_asks_messages/length.stream.case",
+    "chat_asks_messages/tools-early.stream.case",
     "messages_asks_chat/length.plain.case",
     "messages_asks_chat/tools-odd.stream.case",
 ];
@@ -87,5 +91,18 @@ fn a_whole_answer_and_its_stream_are_told_alike() {
         let stream = unfold(case.way.provider(), plain, true).unwrap_or_else(|| panic!("{}", case.name));
         let (whole, folded) = both(case, plain, &stream.concat());
         assert_eq!(whole, folded, "{}", case.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    #[test]
+    fn any_answer_is_told_alike_in_both_forms(answer in answer()) {
+        let provided = [message(1, &answer, &Names::default()), choice(1, &answer, &Names::default())];
+        for (way, provided) in Way::BOTH.into_iter().zip(provided) {
+            let [whole, streamed] = [false, true].map(|streamed| heard(way, &provided, Names::default(), streamed));
+            prop_assert_eq!(said(whole.as_bytes()), said(streamed.as_bytes()));
+        }
     }
 }
