@@ -15,6 +15,7 @@ mod chat;
 mod claude_caps;
 mod estimate;
 mod free;
+mod json;
 mod messages;
 mod names;
 mod openai_caps;

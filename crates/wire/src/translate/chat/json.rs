@@ -1,4 +1,4 @@
-//! Fields of JSON as they are read from a request and as they are written.
+//! Fields of JSON as they are read from a request.
 //!
 //! What is read is borrowed where it stands without escapes. A wrong type is [`Unfit`] and names the field; whoever
 //! reads the object around it puts the path before the name.
@@ -86,86 +86,4 @@ pub(super) fn needed<'a>(said: &Members<'a>, field: &str) -> Result<&'a RawValue
 /// A value nobody looks into.
 pub(super) fn as_it_is(raw: &RawValue) -> Json<'_> {
     Json(Cow::Borrowed(raw.get()))
-}
-
-/// Writes a string.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
-    // Writing a string into memory has no way to fail.
-    let _ = serde_json::to_writer(out, text);
-}
-
-/// Writes a number.
-pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
-    let _ = serde_json::to_writer(out, &number);
-}
-
-/// An object on its way into a body. Its keys are ours: they need no escapes.
-pub(super) struct Object<'o> {
-    out: &'o mut Vec<u8>,
-    empty: bool,
-}
-
-impl<'o> Object<'o> {
-    /// Begins one.
-    pub(super) fn begin(out: &'o mut Vec<u8>) -> Object<'o> {
-        out.push(b'{');
-        Object { out, empty: true }
-    }
-
-    /// Begins a member; its value is to be written next.
-    pub(super) fn key(&mut self, key: &'static str) -> &mut Vec<u8> {
-        if !std::mem::take(&mut self.empty) {
-            self.out.push(b',');
-        }
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.out
-    }
-
-    /// A string.
-    pub(super) fn text(&mut self, key: &'static str, text: &str) {
-        put_text(self.key(key), text);
-    }
-
-    /// A string, if there is one.
-    pub(super) fn maybe(&mut self, key: &'static str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(key, text);
-        }
-    }
-
-    /// A value that is JSON already.
-    pub(super) fn json(&mut self, key: &'static str, json: &str) {
-        self.key(key).extend_from_slice(json.as_bytes());
-    }
-
-    /// A number.
-    pub(super) fn number(&mut self, key: &'static str, number: u64) {
-        put_number(self.key(key), number);
-    }
-
-    /// True or false.
-    pub(super) fn flag(&mut self, key: &'static str, flag: bool) {
-        self.json(key, if flag { "true" } else { "false" });
-    }
-
-    /// A member that is an object.
-    pub(super) fn object(&mut self, key: &'static str) -> Object<'_> {
-        Object::begin(self.key(key))
-    }
-
-    /// Ends it.
-    pub(super) fn end(self) {
-        self.out.push(b'}');
-    }
-}
-
-/// Writes a list.
-pub(super) fn put_list<T>(
-    out: &mut Vec<u8>,
-    items: impl IntoIterator<Item = T>,
-    write: impl Fn(T, &mut Vec<u8>),
-) {
-    json::array(out, items, write);
 }

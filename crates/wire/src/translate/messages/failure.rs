@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json::{Object, Raw, part, text};
+use super::json::{Raw, part, text};
 use crate::dialect::{Fault, Shape, complaint, error_body};
 use crate::translate::canon::{Failure, Text};
+use crate::translate::json::Object;
 
 /// Anthropic's types of errors, with the status of each.
 const TYPES: [(&str, u16); 11] = [

@@ -1,9 +1,8 @@
-//! JSON as requests and answers of this protocol are read and written: values stay the text that they came as until
+//! JSON as requests and answers of this protocol are read: values stay the text that they came as until
 //! somebody has to know what they say.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Write;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -149,81 +148,4 @@ pub(super) fn is_empty(raw: &RawValue) -> bool {
 /// Whether a text is a whole JSON object.
 pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok()
-}
-
-/// Writes a string.
-pub(super) fn quote(out: &mut Vec<u8>, text: &str) {
-    // Writing a string into memory has no way to fail.
-    let _ = serde_json::to_writer(out, text);
-}
-
-/// Writes an object, member by member, behind what is there.
-pub(super) struct Object<'o> {
-    out: &'o mut Vec<u8>,
-    begun: bool,
-}
-
-impl<'o> Object<'o> {
-    pub(super) fn begin(out: &'o mut Vec<u8>) -> Object<'o> {
-        out.push(b'{');
-        Object { out, begun: false }
-    }
-
-    /// An object that begins with its type.
-    pub(super) fn typed(out: &'o mut Vec<u8>, kind: &str) -> Object<'o> {
-        let mut object = Object::begin(out);
-        object.text("type", kind);
-        object
-    }
-
-    /// The next member's value is to be written here. Keys are plain.
-    pub(super) fn key(&mut self, key: &str) -> &mut Vec<u8> {
-        if self.begun {
-            self.out.push(b',');
-        }
-        self.begun = true;
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.out
-    }
-
-    pub(super) fn text(&mut self, key: &str, text: &str) {
-        quote(self.key(key), text);
-    }
-
-    /// A member whose value is JSON already.
-    pub(super) fn json(&mut self, key: &str, json: &str) {
-        self.key(key).extend_from_slice(json.as_bytes());
-    }
-
-    pub(super) fn count(&mut self, key: &str, count: u64) {
-        // Writing into memory has no way to fail.
-        let _ = write!(self.key(key), "{count}");
-    }
-
-    pub(super) fn out(&mut self) -> &mut Vec<u8> {
-        self.out
-    }
-
-    pub(super) fn end(self) {
-        self.out.push(b'}');
-    }
-}
-
-/// Writes a list, each element as `write` does.
-pub(super) fn array<T, E>(
-    out: &mut Vec<u8>,
-    items: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(T, &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
-    out.push(b'[');
-    for (at, item) in items.into_iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write(item, out)?;
-    }
-    out.push(b']');
-    Ok(())
 }

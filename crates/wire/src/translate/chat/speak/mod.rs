@@ -4,8 +4,8 @@ mod told;
 mod whole;
 
 use super::failure;
-use super::json::{Object, put_number, put_text};
 use crate::translate::canon::{Block, Failure, Item, Reason, Stop};
+use crate::translate::json::{Object, put_number, put_text};
 use crate::translate::{Reply, Writer};
 use crate::watch::Usage;
 

@@ -1,11 +1,11 @@
 //! A whole answer.
 
 use super::super::failure;
-use super::super::json::{Object, put_list};
 use super::told::{Closed, Open, Thought, Told};
 use super::{MALFORMED, UNEXPLAINED, put_called, put_head, put_usage};
 use crate::translate::Reply;
 use crate::translate::canon::{Block, Item, Reason, Stop};
+use crate::translate::json::{Object, put_list};
 use crate::watch::Usage;
 
 /// Everything that is in an answer.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::json::Object;
 use crate::translate::canon::Format;
+use crate::translate::json::Object;
 
 /// What the provider has no strict form of.
 const LOOSE: [&str; 8] =

@@ -1,10 +1,10 @@
 //! The messages. What is written of a turn depends on it alone; only results of tools go before what else the user
 //! says.
 
-use super::super::json::{Object, put_list, put_text};
 use super::parts::{self, Piece};
 use super::{Way, tools};
 use crate::translate::canon::{Arguments, Conversation, Part, Role, Seal, Text, Turn};
+use crate::translate::json::{Object, put_list, put_text};
 use crate::translate::names::plain;
 use crate::translate::{Dropped, Unfit};
 

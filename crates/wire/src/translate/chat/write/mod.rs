@@ -10,8 +10,8 @@ mod messages;
 mod parts;
 mod tools;
 
-use super::json::{Object, put_list, put_text};
 use crate::translate::canon::{Conversation, Effort, Part, Tier};
+use crate::translate::json::{Object, put_list, put_text};
 use crate::translate::names::opaque;
 use crate::translate::openai_caps::{OpenAi, openai};
 use crate::translate::{Destination, Dropped, Names, Unfit};

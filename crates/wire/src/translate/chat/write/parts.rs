@@ -1,9 +1,9 @@
 //! What a user's message is made of.
 
-use super::super::json::{Object, put_list, put_text};
 use super::messages::path;
 use crate::translate::Unfit;
 use crate::translate::canon::{Part, Source, Text, Turn};
+use crate::translate::json::{Object, put_list, put_text};
 
 /// A piece of a user's message, known to be one that can be written.
 pub(super) enum Piece<'a> {

@@ -1,9 +1,9 @@
 //! What the model may call.
 
-use super::super::json::{Object, put_list};
 use super::Way;
 use crate::translate::Unfit;
 use crate::translate::canon::{Choice, Conversation, Takes, Text, Tool};
+use crate::translate::json::{Object, put_list};
 
 /// What a function takes whose schema was left out.
 const NOTHING: &str = r#"{"type":"object","properties":{}}"#;

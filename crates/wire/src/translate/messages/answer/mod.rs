@@ -12,8 +12,9 @@ pub(super) use self::teller::Teller;
 
 use serde::Deserialize;
 
-use super::json::{Object, Raw, is_object, text};
+use super::json::{Raw, is_object, text};
 use crate::translate::canon::{Block, Text};
+use crate::translate::json::Object;
 use crate::watch::Usage;
 
 /// All members that any block of an answer has which is read.
@@ -72,13 +73,13 @@ impl<'a> Content<'a> {
 fn write_usage(usage: &Usage, out: &mut Vec<u8>) {
     let mut object = Object::begin(out);
     let fresh = usage.input.saturating_sub(usage.cached_input).saturating_sub(usage.cache_write);
-    object.count("input_tokens", fresh);
-    object.count("cache_creation_input_tokens", usage.cache_write);
-    object.count("cache_read_input_tokens", usage.cached_input);
-    object.count("output_tokens", usage.output);
+    object.number("input_tokens", fresh);
+    object.number("cache_creation_input_tokens", usage.cache_write);
+    object.number("cache_read_input_tokens", usage.cached_input);
+    object.number("output_tokens", usage.output);
     if usage.reasoning > 0 {
         let mut details = Object::begin(object.key("output_tokens_details"));
-        details.count("thinking_tokens", usage.reasoning);
+        details.number("thinking_tokens", usage.reasoning);
         details.end();
     }
     object.end();

@@ -4,13 +4,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::failure;
-use super::super::json::{Object, Raw, array, is_empty, part, text};
+use super::super::json::{Raw, is_empty, part, text};
 use super::super::write::wrap;
 use super::stop::{Ending, Stopped};
 use super::{Content, write_input, write_usage};
 use crate::dialect::anthropic_usage;
 use crate::translate::Reply;
 use crate::translate::canon::{Block, Item, Reason, Stop};
+use crate::translate::json::{Object, try_list};
 use crate::watch::Usage;
 
 #[derive(Deserialize)]
@@ -120,7 +121,7 @@ pub(in super::super) fn write(items: &[Item<'_>], reply: &Reply) -> Vec<u8> {
     message.text("type", "message");
     message.text("role", "assistant");
     message.text("model", model);
-    let Ok(()) = array(message.key("content"), &pieces, |piece, out| {
+    let Ok(()) = try_list(message.key("content"), &pieces, |piece, out| {
         content(piece, reply, cut, out);
         Ok::<(), std::convert::Infallible>(())
     });

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::super::json::{Object, Raw, part, text};
+use super::super::json::{Raw, part, text};
 use crate::translate::canon::{Reason, Stop};
+use crate::translate::json::Object;
 
 /// Where the protocol says it: in a message, or in the delta of one.
 #[derive(Deserialize)]

@@ -5,12 +5,12 @@
 //! model has stopped ends with nothing, and does not look whole.
 
 use super::super::failure;
-use super::super::json::Object;
 use super::super::write::wrap;
 use super::stop::Ending;
 use super::waiting::{Line, Step};
 use super::write_usage;
 use crate::translate::canon::{Block, Item, Stop};
+use crate::translate::json::Object;
 use crate::translate::{Names, Reply, Writer};
 use crate::watch::Usage;
 
@@ -146,13 +146,13 @@ fn step_event(step: Step<'_>, blocks: &mut u64, names: &Names, out: &mut Vec<u8>
     match step {
         Step::Begin(block) => {
             event(out, "content_block_start", |event| {
-                event.count("index", *blocks);
+                event.number("index", *blocks);
                 begin(block, names, event.key("content_block"));
             });
             *blocks += 1;
         }
         Step::Add(block, text) => event(out, "content_block_delta", |event| {
-            event.count("index", at);
+            event.number("index", at);
             let (kind, member) = match block {
                 Block::Text | Block::Refusal => ("text_delta", "text"),
                 Block::Thought { .. } => ("thinking_delta", "thinking"),
@@ -170,12 +170,12 @@ fn step_event(step: Step<'_>, blocks: &mut u64, names: &Names, out: &mut Vec<u8>
             delta.end();
         }),
         Step::Seal(signature) => event(out, "content_block_delta", |event| {
-            event.count("index", at);
+            event.number("index", at);
             let mut delta = Object::typed(event.key("delta"), "signature_delta");
             delta.text("signature", signature);
             delta.end();
         }),
-        Step::End => event(out, "content_block_stop", |event| event.count("index", at)),
+        Step::End => event(out, "content_block_stop", |event| event.number("index", at)),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::super::json::{Object, array, is_object};
+use super::super::json::is_object;
 use super::ids::Ids;
 use super::marks::{Marks, Section};
 use super::turns::{Block, Message, What};
 use crate::translate::canon::{Arguments, Cache, Part, Role, Seal, Source};
+use crate::translate::json::{Object, try_list};
 use crate::translate::{Dropped, Names, Unfit};
 
 /// What the writing of blocks needs.
@@ -32,7 +33,7 @@ impl<'a> Pen<'a, '_> {
             Role::System => "system",
         };
         object.text("role", role);
-        array(object.key("content"), &message.blocks, |block, out| self.block(block, out))?;
+        try_list(object.key("content"), &message.blocks, |block, out| self.block(block, out))?;
         object.end();
         match message.role {
             Role::User => self.ids.settle(),
@@ -108,7 +109,7 @@ impl<'a> Pen<'a, '_> {
                 let mut said = parts.iter().enumerate().filter(|(_, part)| !is_blank(part)).peekable();
                 let says_something = said.peek().is_some();
                 if says_something {
-                    array(object.key("content"), said, |(n, part), out| self.part(part, at, n, out))?;
+                    try_list(object.key("content"), said, |(n, part), out| self.part(part, at, n, out))?;
                 }
                 // The provider takes no failure that says nothing.
                 if *is_error && says_something {

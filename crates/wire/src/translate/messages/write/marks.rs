@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::super::json::Object;
 use crate::translate::canon::Cache;
+use crate::translate::json::Object;
 
 /// How many marks a request may have.
 const MOST: usize = 4;

@@ -19,9 +19,9 @@ use self::marks::{Marks, Section};
 use self::thinking::Think;
 use self::tools::Offer;
 use self::turns::{Message, What};
-use super::json::{Object, array};
 use crate::translate::canon::{Cache, Conversation, Format, Part, Role, Takes};
 use crate::translate::claude_caps::{self, Claude};
+use crate::translate::json::{Object, try_list};
 use crate::translate::{Destination, Dropped, Names, Unfit};
 
 /// What stands in for a form that the provider does not have.
@@ -46,7 +46,7 @@ pub(super) fn write(
     let mut marks = Marks::default();
     let mut body = Object::begin(&mut out);
     body.text("model", to.model);
-    body.count("max_tokens", thinking::limit(said, model, to.default_limit));
+    body.number("max_tokens", thinking::limit(said, model, to.default_limit));
     system(said, &mut marks, &mut body, dropped);
     if !offer.is_empty() {
         offer.write(&names, &mut marks, body.key("tools"))?;
@@ -65,7 +65,7 @@ pub(super) fn write(
     let tools = said.tools.iter().map(|tool| (&*tool.name, matches!(tool.takes, Takes::Text { .. })));
     let tools = tools.collect();
     let mut pen = Pen { names: &names, tools, ids: Ids::default(), marks: &mut marks, dropped };
-    array(body.key("messages"), &messages, |message, out| pen.message(message, out))?;
+    try_list(body.key("messages"), &messages, |message, out| pen.message(message, out))?;
     pen.ids.settle()?;
     body.end();
     Ok((marks.thin(out), names))
@@ -82,7 +82,7 @@ fn system(said: &Conversation<'_>, marks: &mut Marks, body: &mut Object<'_>, dro
     if texts.peek().is_none() {
         return;
     }
-    let Ok(()) = array(body.key("system"), texts, |(text, cache), out| {
+    let Ok(()) = try_list(body.key("system"), texts, |(text, cache), out| {
         let mut block = Object::typed(out, "text");
         block.text("text", text);
         marks.put(Section::System, cache, &mut block);

@@ -1,9 +1,9 @@
 //! The smaller members of a request.
 
-use super::super::json::{Object, array, quote};
 use super::thinking::Think;
 use crate::translate::canon::{Conversation, Format, Json, Tier};
 use crate::translate::claude_caps::Claude;
+use crate::translate::json::{Object, put_text, try_list};
 use crate::translate::names::opaque;
 use crate::translate::{Dropped, Unfit};
 
@@ -102,8 +102,8 @@ pub(super) fn stops(
     if stops.peek().is_none() {
         return Ok(());
     }
-    array(body.key("stop_sequences"), stops, |stop, out| {
-        quote(out, stop);
+    try_list(body.key("stop_sequences"), stops, |stop, out| {
+        put_text(out, stop);
         Ok(())
     })
 }

@@ -4,10 +4,10 @@
 //! budget, refuse histories that lack a thought: for these thinking is left out, and the request begins otherwise than
 //! the one before. That is the one exception to what the writer promises, and better than a refusal.
 
-use super::super::json::Object;
 use crate::translate::Dropped;
 use crate::translate::canon::{Conversation, Effort, Mode};
 use crate::translate::claude_caps::{Claude, Thinking};
+use crate::translate::json::Object;
 
 /// The least budget that the provider takes.
 const LEAST: u64 = 1_024;
@@ -106,7 +106,7 @@ pub(super) fn write(think: Think, said: &Conversation<'_>, model: &Claude, body:
     };
     let mut thinking = Object::typed(body.key("thinking"), kind);
     if let Think::Budget(tokens) = think {
-        thinking.count("budget_tokens", tokens);
+        thinking.number("budget_tokens", tokens);
     }
     if let Some(display) = display.filter(|_| think != Think::Off) {
         thinking.text("display", display);

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
-use super::super::json::{Members, Object, array, part, text};
+use super::super::json::{Members, part, text};
 use super::marks::{Marks, Section};
 use crate::translate::canon::{Choice, Conversation, Part, Takes, Tool};
 use crate::translate::claude_caps::Claude;
+use crate::translate::json::{Object, try_list};
 use crate::translate::{Names, Unfit};
 
 /// The longest name of a tool.
@@ -67,8 +68,10 @@ impl<'a> Offer<'a> {
 
     pub(super) fn write(&self, names: &Names, marks: &mut Marks, out: &mut Vec<u8>) -> Result<(), Unfit> {
         match self {
-            Offer::Tools(tools) => array(out, tools, |(at, tool), out| write(*at, tool, names, marks, out)),
-            Offer::Remembered(before) => array(out, before, |name, out| {
+            Offer::Tools(tools) => {
+                try_list(out, tools, |(at, tool), out| write(*at, tool, names, marks, out))
+            }
+            Offer::Remembered(before) => try_list(out, before, |name, out| {
                 let mut object = Object::begin(out);
                 object.text("name", names.theirs(name));
                 object.json("input_schema", NOTHING);
