@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guard::lanes::{Full, Permit, Ticket};
-use http::{HeaderMap, Request, StatusCode, header, response};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header, response};
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 
@@ -286,6 +286,13 @@ fn is_json(head: &response::Parts) -> bool {
 
 /// Whether an answer is a stream of events that can be read.
 pub(crate) fn is_events(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
-        && !headers.contains_key(header::CONTENT_ENCODING)
+    let events = |kind: &HeaderValue| {
+        kind.as_bytes().get(..17).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/event-stream"))
+    };
+    headers.get(header::CONTENT_TYPE).is_some_and(events) && !is_packed(headers)
+}
+
+/// Whether a body is not there as it is.
+pub(crate) fn is_packed(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }

@@ -4,12 +4,15 @@
 //! written on the tape. So it is done once for all who are aboard, and everything behind the tape (form, cache,
 //! usage, the log) sees the client's protocol alone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header, response};
 use wire::edit::Edits;
-use wire::provider::Kind;
+use wire::provider::Credential;
 use wire::translate::{Crossing, Destination, Reply, Stream};
 
+use crate::gateway::Provider;
 use crate::refusal::Refusal;
 use crate::stage::up::remove_where;
 use crate::upstream::Upload;
@@ -27,8 +30,8 @@ pub(crate) struct Passage {
     pub(crate) body: Bytes,
     /// The model, by the provider's name for it.
     pub(crate) model: Box<str>,
-    /// Which sort of provider it is said to.
-    pub(crate) kind: &'static Kind,
+    /// To whom it is said.
+    pub(crate) provider: Arc<Provider>,
     /// When the call came, in seconds since 1970.
     pub(crate) created: u64,
     /// The call's id, for an answer that has none.
@@ -43,6 +46,8 @@ pub(crate) struct Back {
     reply: Reply,
     id: String,
     dropped: Option<HeaderValue>,
+    /// The gate's own, which went up with the request.
+    key: Option<Credential>,
 }
 
 /// Takes out the headers of the client's own protocol, and what its SDK says of itself to its own vendor. Returns
@@ -55,7 +60,9 @@ pub(crate) fn leave_behind(headers: &mut HeaderMap, crossing: &Crossing) -> Vec<
     let asks =
         |name: &&HeaderName| begins(name, crossing.foreign_headers()) && !name.as_str().ends_with("-version");
     let left: Vec<HeaderName> = headers.keys().filter(asks).cloned().collect();
-    remove_where(headers, |name| begins(name, crossing.foreign_headers()) || begins(name, &["x-stainless-"]));
+    remove_where(headers, |name| {
+        *name == header::COOKIE || begins(name, crossing.foreign_headers()) || begins(name, &["x-stainless-"])
+    });
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     left
 }
@@ -63,7 +70,8 @@ pub(crate) fn leave_behind(headers: &mut HeaderMap, crossing: &Crossing) -> Vec<
 impl Passage {
     /// Gives `request` its body, in the provider's words.
     pub(crate) fn embark(self, request: &mut Request<Upload>) -> Result<Back, Refusal> {
-        let Passage { crossing, body, model, kind, created, id, left } = self;
+        let Passage { crossing, body, model, provider, created, id, left } = self;
+        let kind = provider.config.kind;
         let to = Destination {
             model: &model,
             ask_usage: kind.ask_usage,
@@ -76,7 +84,13 @@ impl Passage {
         *request.body_mut() = Upload::Slices(Box::new(Edits::default().apply(&body)));
         let names = put.dropped.names().chain(left.iter().map(HeaderName::as_str));
         let dropped = list(names);
-        Ok(Back { crossing, reply: Reply { created, id: id.clone(), names: put.names }, id, dropped })
+        Ok(Back {
+            crossing,
+            reply: Reply { created, id: id.clone(), names: put.names },
+            id,
+            dropped,
+            key: provider.credential.clone(),
+        })
     }
 }
 
@@ -100,7 +114,10 @@ impl Back {
         if let Some(lost) = list(told.lost.names()) {
             head.headers.append(DROPPED, lost);
         }
-        Ok(told.body.into())
+        // The provider may have quoted the key that it was shown.
+        let quoted = |key: &Credential| key.hidden_in(std::str::from_utf8(&told.body).ok()?);
+        let hidden = (!head.status.is_success()).then(|| self.key.as_ref().and_then(quoted)).flatten();
+        Ok(hidden.map_or_else(|| told.body.into(), Bytes::from))
     }
 
     /// A stream in the client's words.
@@ -114,7 +131,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<HeaderValue> {
     let mut list = String::new();
     for name in names {
         if list.len() + name.len() > LONGEST_LIST {
-            break;
+            continue;
         }
         if !list.is_empty() {
             list.push_str(", ");

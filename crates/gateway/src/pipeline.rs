@@ -297,7 +297,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
                     crossing,
                     body: ask.take_body(),
                     model: theirs,
-                    kind: provider.config.kind,
+                    provider: provider.clone(),
                     created: time.as_second().unsigned_abs(),
                     id: id.to_string(),
                 };

@@ -11,16 +11,16 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, header};
+use http::StatusCode;
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout};
 use wire::dialect::Dialect;
 use wire::relay::{LongBody, Out, Relay, Watch};
 use wire::translate::Stream as Crossed;
 
-use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events};
+use crate::attempt::{Flown, Landed, Plan, Trial, fly, is_events, is_packed};
 use crate::flight::{Answer, Ending, Head, Piece, Progress, Pump, Tape};
-use crate::gateway::Model;
+use crate::gateway::{Model, Provider};
 use crate::kept::Rule;
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::exchange::{Patience, Source, chain};
@@ -48,6 +48,7 @@ pub(crate) struct Manner {
 /// Flies, and writes what comes on `tape`.
 pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
     let (model, progress, patience) = (plan.model.clone(), plan.progress.clone(), plan.patience);
+    let provider = plan.provider.clone();
     // What the way to the answer needs is gone once the answer comes: a stream is open for much longer.
     let flight = Box::pin(fly(plan));
     let job = Job {
@@ -62,6 +63,7 @@ pub(crate) fn pump(plan: Plan, manner: Manner, tape: Arc<Tape>) -> Pump {
             pushed: true,
         },
         model,
+        provider,
         progress,
         patience,
         manner,
@@ -73,6 +75,7 @@ struct Job {
     unfinished: Unfinished,
     writer: Writer,
     model: Arc<Model>,
+    provider: Arc<Provider>,
     progress: Arc<Progress>,
     patience: Patience,
     manner: Manner,
@@ -124,7 +127,7 @@ impl Job {
         };
         let Landed { mut head, at, asked, mut pieces, rest, mut trial, back } = landed;
         let events = rest.is_some() && is_events(&head.headers);
-        let packed = head.headers.contains_key(header::CONTENT_ENCODING);
+        let packed = is_packed(&head.headers);
         if let Some(back) = &back {
             back.head(&mut head);
             if rest.is_none() {
@@ -158,7 +161,7 @@ impl Job {
             trial.answered(status, watch.error.is_some());
             let keep = self.keep(status, packed, &watch, std::iter::once(&bytes[..]));
             self.writer.whole(bytes);
-            finish(&self.unfinished.0, watch, None, keep);
+            finish(&self.unfinished.0, self.discreet(watch), None, keep);
             return None;
         };
         let body = match events {
@@ -279,7 +282,16 @@ impl Job {
             }
             _ => None,
         };
-        finish(&tape, watch, failure, keep);
+        finish(&tape, self.discreet(watch), failure, keep);
+    }
+
+    /// A provider that quotes the gate's own key does not get it into a log.
+    fn discreet(&self, mut watch: Watch) -> Watch {
+        let hidden = |said: &str| self.provider.credential.as_ref()?.hidden_in(said);
+        if let Some(hidden) = watch.error.as_deref().and_then(hidden) {
+            watch.error = Some(hidden.into());
+        }
+        watch
     }
 
     fn keep<'a>(

@@ -56,6 +56,13 @@ impl Credential {
         Credential { header, value }
     }
 
+    /// The text without the secret, where somebody has put it there.
+    pub fn hidden_in(&self, text: &str) -> Option<String> {
+        let value = std::str::from_utf8(self.value.as_bytes()).ok()?;
+        let secret = value.strip_prefix("Bearer ").unwrap_or(value);
+        text.contains(secret).then(|| text.replace(secret, "***"))
+    }
+
     pub(super) fn put(&self, headers: &mut HeaderMap) {
         headers.insert(self.header.clone(), self.value.clone());
     }

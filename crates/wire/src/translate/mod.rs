@@ -4,7 +4,8 @@
 //! said is named: where it would change the answer the request is [`Unfit`], else the hint is [`Dropped`].
 //!
 //! Promises: the same request gives the same bytes, and a longer conversation begins with the bytes of the shorter
-//! one. What is written is always valid in its protocol, whatever came in. A stream's translation does not depend
+//! one. What is written is always JSON of its protocol's form, whatever came in; what a provider thinks of a conversation
+//! that makes no sense is for the provider to say. A stream's translation does not depend
 //! on where its bytes were cut, and ends well only if the provider ended it well.
 //!
 //! Not here: a clock or ids (they are arguments), and sharing: the answer is translated once, before anybody reads it.
@@ -38,6 +39,8 @@ const VERSION: &str = "1";
 
 /// The longest event of a provider's stream that is translated. One call's arguments come in many.
 const LONGEST_EVENT: usize = 16 << 20;
+/// The most text of a stream: some of it is held until the client may be told.
+const MOST_TEXT: usize = 64 << 20;
 
 /// Between a client's protocol and a provider's.
 #[derive(Clone, Copy)]
@@ -132,6 +135,7 @@ impl Crossing {
             mouth: Mouth { writer: self.client.writer(reply), over: false, usage: None },
             ends: Ends::default(),
             held: BytesMut::new(),
+            text: 0,
         }
     }
 }
@@ -144,11 +148,13 @@ pub struct Stream {
     ends: Ends,
     /// The beginning of an event that is not finished.
     held: BytesMut,
+    /// Bytes of text that have come.
+    text: usize,
 }
 
-/// An event is longer than can be translated.
+/// An event, or the whole, is longer than can be translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of the provider's stream is longer than {LONGEST_EVENT} bytes")]
+#[error("the provider's stream is too long to be translated")]
 pub struct TooLong;
 
 impl Stream {
@@ -169,7 +175,8 @@ impl Stream {
         if !self.mouth.over {
             self.held.extend_from_slice(rest);
         }
-        if self.held.len() > LONGEST_EVENT { Err(TooLong) } else { Ok(()) }
+        let fits = self.held.len() <= LONGEST_EVENT && self.text <= MOST_TEXT;
+        if fits { Ok(()) } else { Err(TooLong) }
     }
 
     /// Takes the clean end of the provider's stream.
@@ -188,8 +195,13 @@ impl Stream {
     }
 
     fn event(&mut self, raw: &[u8], out: &mut Vec<u8>) {
-        let Stream { reader, unwrap, mouth, .. } = self;
-        reader.event(&Event::read(raw), &mut |item| unwrap.item(item, &mut |item| mouth.say(item, out)));
+        let Stream { reader, unwrap, mouth, text, .. } = self;
+        reader.event(&Event::read(raw), &mut |item| {
+            if let Item::Delta { text: more, .. } = &item {
+                *text += more.len();
+            }
+            unwrap.item(item, &mut |item| mouth.say(item, out));
+        });
     }
 }
 

@@ -84,3 +84,23 @@ async fn an_error_inside_a_200_gets_its_real_status() {
     assert_eq!(reply.status, 503, "{}", reply.text());
     assert_eq!(reply.json()["type"], "error");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_quotes_the_gates_key_gets_it_into_no_answer_and_no_log() {
+    let body =
+        json!({"type": "error", "error": {"type": "permission_error", "message": "bad key sk-anthropic"}});
+    let body = body.to_string();
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let world = World::around(BOTH, Arc::new(Scripted::new(vec![Do::Write(answer.into_bytes())])));
+    let reply = world.post(CHAT, chat_to_claude("why?").to_string()).await;
+    assert_eq!(reply.status, 403);
+    assert_eq!(reply.json()["error"]["message"], "bad key ***");
+    // In its own protocol the answer is the provider's, byte for byte; the log is ours.
+    let call = json!({"model": "claude-x", "max_tokens": 9, "messages": []});
+    world.post(MESSAGES, call.to_string()).await;
+    let log = world.log();
+    assert!(log.contains("bad key ***") && !log.contains("sk-anthropic"), "{log}");
+}

@@ -200,3 +200,36 @@ async fn a_piece_that_says_nothing_holds_nobody_up() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_one_however_its_type_is_written() {
+    let event = b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"usage\":{}}}\n\n";
+    for head in [
+        "content-type: Text/Event-Stream; charset=utf-8\r\n",
+        "content-type: text/event-stream\r\ncontent-encoding: identity\r\n",
+    ] {
+        let world = World::around(BOTH, Arc::new(Scripted::chunked(head, &[event])));
+        let reply = world.post(CHAT, streamed(chat_to_claude("why?")).to_string()).await;
+        assert_eq!(reply.status, 200, "{head}: {}", reply.text());
+        assert!(reply.text().contains("chat.completion.chunk"), "{head}: {}", reply.text());
+    }
+}
+
+/// What is held until the client may be told has a bound.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_end_does_not_fill_the_memory() {
+    let call = |index: u32, arguments: &str| {
+        let call = json!({"index": index, "id": format!("c{index}"), "function": {"name": "f", "arguments": arguments}});
+        let chunk =
+            json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
+        format!("data: {chunk}\n\n").into_bytes()
+    };
+    let long = call(1, &"x".repeat(1 << 20));
+    let pieces: Vec<Vec<u8>> = std::iter::once(call(0, "{")).chain(std::iter::repeat_n(long, 70)).collect();
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    let world =
+        World::around(BOTH, Arc::new(Scripted::chunked("content-type: text/event-stream\r\n", &pieces)));
+    let text = world.post(MESSAGES, streamed(message_to_gpt("why?")).to_string()).await.text();
+    assert!(text.ends_with("\n\n") && !text.contains("message_stop"), "{}", &text[text.len() - 200..]);
+    assert!(world.records.last().error.is_some_and(|error| format!("{error:?}").contains("too long")));
+}

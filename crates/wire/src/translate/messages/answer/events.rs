@@ -191,8 +191,11 @@ impl Events {
             Some("citations_delta") => return say(Item::Lost { name: "citations".into() }),
             kind => return say(Item::Lost { name: kind.unwrap_or("delta").to_owned().into() }),
         };
-        if let Some(text) = text(more).filter(|text| !text.is_empty()) {
-            say(Item::Delta { index, text });
+        match (more, text(more)) {
+            (_, Some(text)) if !text.is_empty() => say(Item::Delta { index, text }),
+            // What can't be read is not left out in silence.
+            (Some(_), None) => say(garbled()),
+            _ => {}
         }
     }
 

@@ -214,3 +214,15 @@ fn what_is_written_reads_the_same_again() {
     let again: Vec<_> = read(&once).into_iter().filter(|item| !item.starts_with("Usage")).collect();
     assert_eq!(again, without_usage);
 }
+
+#[test]
+fn text_that_can_not_be_read_is_a_failure_and_not_left_out() {
+    for text in [r#""a\ud83d""#, "5", "{}"] {
+        let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+        let delta = format!(
+            r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{text}}}}}"#
+        );
+        let items = read(&format!("data: {start}\n\ndata: {delta}\n\n"));
+        assert!(items.last().is_some_and(|item| item.contains("Failed")), "{text}: {items:?}");
+    }
+}
