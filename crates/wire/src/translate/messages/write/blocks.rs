@@ -183,6 +183,11 @@ fn image(source: &Source<'_>, out: &mut Vec<u8>, field: impl Fn() -> String) -> 
             base64(media_type, data, out);
             Ok(())
         }
+        // What many call it, and what it is called.
+        Source::Base64 { media_type, data } if media_type == "image/jpg" => {
+            base64("image/jpeg", data, out);
+            Ok(())
+        }
         Source::Base64 { media_type, .. } => Err(Unfit::new(
             field(),
             format!("{media_type} is no picture that is taken; these are: {}", IMAGES.join(", ")),
