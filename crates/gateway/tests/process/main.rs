@@ -9,6 +9,7 @@ mod child;
 mod client;
 mod drain;
 mod early;
+mod flowing;
 mod h2c;
 mod hangup;
 mod passing;
