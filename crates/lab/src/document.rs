@@ -47,6 +47,13 @@ pub struct Machine {
     pub load: Vec<f64>,
 }
 
+impl std::fmt::Display for Machine {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}, {} cores, {}", self.cpu, self.cores, self.os)?;
+        self.load.first().map_or(Ok(()), |load| write!(out, ", load {load:.2} at start"))
+    }
+}
+
 /// One place that the calls were sent to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {

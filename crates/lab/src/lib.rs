@@ -4,3 +4,5 @@
 //! from it alone.
 
 pub mod document;
+pub mod procfs;
+pub mod relay;
