@@ -3,6 +3,8 @@
 //! What an experiment found is a [`Document`](document::Document); the table, the JSON and the page are made
 //! from it alone.
 
+pub mod client;
 pub mod document;
 pub mod procfs;
 pub mod relay;
+pub mod web;
