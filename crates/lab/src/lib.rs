@@ -5,6 +5,8 @@
 
 pub mod client;
 pub mod document;
+pub mod load;
 pub mod procfs;
+pub mod record;
 pub mod relay;
 pub mod web;
