@@ -117,6 +117,12 @@ pub struct Figures {
     pub chunk_late_p50_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_late_p99_ms: Option<f64>,
+    /// Streams: how long each piece was under way, where the provider says when it sent it and the target lets that
+    /// through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_transit_p50_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_transit_p99_ms: Option<f64>,
     /// Processor time that the target's process took for one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us_per_call: Option<f64>,

@@ -355,7 +355,7 @@ impl Laboratory<'_> {
 /// A mock without limits that takes no time.
 fn well() -> Map<String, Value> {
     let limits = json!({
-        "latency": "0s", "first_byte": null, "chunks": 8, "chunk_interval": "0s", "jitter": "0",
+        "latency": "0s", "first_byte": null, "chunks": 8, "chunk_interval": "0s", "stamps": false, "jitter": "0",
         "max_in_flight": null, "rpm": null, "tpm": null,
     });
     limits.as_object().cloned().unwrap_or_default()

@@ -109,8 +109,8 @@ impl Recorder {
 
     fn figures(&self, round: &Round) -> Figures {
         let mut figures = Figures { calls: round.calls.len() as u64, ..Figures::default() };
-        let (mut ok, mut others, mut first, mut late) =
-            (Times::default(), Times::default(), Times::default(), Times::default());
+        let [mut ok, mut others, mut first, mut late, mut transit] =
+            std::array::from_fn(|_| Times::default());
         let mut wall = Duration::ZERO;
         let mut tokens = crate::client::answer::Read::default();
         for (intended, seen) in &round.calls {
@@ -137,6 +137,7 @@ impl Recorder {
             }
             if let Some(interval) = self.interest.chunk_interval {
                 lateness(seen, interval).for_each(|time| late.add(time));
+                seen.transits.iter().for_each(|time| transit.add(*time));
             }
             let read = seen.read.unwrap_or_default();
             tokens.input += read.input;
@@ -149,6 +150,7 @@ impl Recorder {
         (figures.first_byte_p50_ms, figures.first_byte_p95_ms) = (first.at(0.5), first.at(0.95));
         figures.first_byte_p99_ms = first.at(0.99);
         (figures.chunk_late_p50_ms, figures.chunk_late_p99_ms) = (late.at(0.5), late.at(0.99));
+        (figures.chunk_transit_p50_ms, figures.chunk_transit_p99_ms) = (transit.at(0.5), transit.at(0.99));
         if self.interest.tokens {
             (figures.input_tokens, figures.cached_input_tokens) = (Some(tokens.input), Some(tokens.cached));
         }

@@ -20,7 +20,7 @@ const COUNTS: [(&str, Count); 8] = [
 ];
 
 /// By the name of the figure, for its spread.
-const TIMES: [(&str, &str, Time); 13] = [
+const TIMES: [(&str, &str, Time); 15] = [
     ("p50 ms", "p50_ms", |figures| figures.p50_ms),
     ("p95 ms", "p95_ms", |figures| figures.p95_ms),
     ("p99 ms", "p99_ms", |figures| figures.p99_ms),
@@ -30,6 +30,8 @@ const TIMES: [(&str, &str, Time); 13] = [
     ("first content p99 ms", "first_byte_p99_ms", |figures| figures.first_byte_p99_ms),
     ("pieces late p50 ms", "chunk_late_p50_ms", |figures| figures.chunk_late_p50_ms),
     ("pieces late p99 ms", "chunk_late_p99_ms", |figures| figures.chunk_late_p99_ms),
+    ("pieces under way p50 ms", "chunk_transit_p50_ms", |figures| figures.chunk_transit_p50_ms),
+    ("pieces under way p99 ms", "chunk_transit_p99_ms", |figures| figures.chunk_transit_p99_ms),
     ("no answer, known at p50 ms", "not_ok_p50_ms", |figures| figures.not_ok_p50_ms),
     ("no answer, known at most ms", "not_ok_max_ms", |figures| figures.not_ok_max_ms),
     ("whole answers a second", "ok_per_second", |figures| figures.ok_per_second),

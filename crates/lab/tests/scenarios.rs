@@ -109,6 +109,7 @@ async fn streams_tell_of_their_first_content_and_of_what_was_late() {
     assert_eq!(figures.ok, 3, "{:?}", figures.outcomes);
     assert!(figures.first_byte_p50_ms.unwrap() >= 20.0);
     assert!(figures.chunk_late_p99_ms.is_some());
+    assert!(figures.chunk_transit_p99_ms.unwrap() < figures.max_ms.unwrap());
     let call = &document.targets[1].timeline[0];
     assert!(call.intended_ms <= call.sent_ms && call.sent_ms < call.first_byte_ms.unwrap());
     assert!(call.first_byte_ms.unwrap() < call.end_ms);

@@ -19,7 +19,8 @@ pub struct Read {
 /// What an event of a stream is to its reader.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Said {
-    Content,
+    /// With when a mock sent it, in microseconds since 1970, if it says so.
+    Content(Option<u64>),
     /// The protocol's sign that nothing is missing.
     End,
     Error,
@@ -38,6 +39,7 @@ struct Shape {
     message: Option<Message>,
     usage: Option<Usage>,
     error: Option<serde_json::Value>,
+    mock_sent_us: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -143,17 +145,18 @@ impl Stream {
         if shape.error.is_some() || event.name() == Some(b"error") {
             return Said::Error;
         }
+        let content = Said::Content(shape.mock_sent_us);
         let is = |kind: &str| shape.kind.as_deref() == Some(kind);
         let filled = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         match self.protocol {
             Protocol::OpenAi => {
                 let delta =
                     |choice: &Choice| choice.delta.as_ref().is_some_and(|delta| filled(&delta.content));
-                if shape.choices.unwrap_or_default().iter().any(delta) { Said::Content } else { Said::Other }
+                if shape.choices.unwrap_or_default().iter().any(delta) { content } else { Said::Other }
             }
             Protocol::Anthropic if is("message_stop") => Said::End,
             Protocol::Anthropic => match shape.delta {
-                Some(delta) if filled(&delta.text) || filled(&delta.thinking) => Said::Content,
+                Some(delta) if filled(&delta.text) || filled(&delta.thinking) => content,
                 _ => Said::Other,
             },
         }
@@ -177,12 +180,12 @@ mod tests {
     fn an_openai_stream_however_it_is_cut() {
         let text = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n\
                     : keep-alive\n\n\
-                    data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n\
+                    data: {\"mock_sent_us\":5,\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n\
                     data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n\
                     data: [DONE]\n\n";
         for pieces in [1, 7, 4096] {
             let (said, read) = heard(Protocol::OpenAi, text, pieces);
-            assert_eq!(said, [Said::Other, Said::Other, Said::Content, Said::Other, Said::End]);
+            assert_eq!(said, [Said::Other, Said::Other, Said::Content(Some(5)), Said::Other, Said::End]);
             assert_eq!(read, Some(Read { input: 9, cached: 4 }));
         }
     }
@@ -194,7 +197,7 @@ mod tests {
                     event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n\
                     event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
         let (said, read) = heard(Protocol::Anthropic, text, 10);
-        assert_eq!(said, [Said::Other, Said::Content, Said::End, Said::Error]);
+        assert_eq!(said, [Said::Other, Said::Content(None), Said::End, Said::Error]);
         assert_eq!(read, Some(Read { input: 8, cached: 5 }));
     }
 

@@ -6,7 +6,7 @@
 pub mod answer;
 pub mod sdk;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -134,6 +134,8 @@ pub struct Seen {
     pub first: Option<Instant>,
     /// Of the last attempt: when each piece of content came.
     pub pieces: Vec<Instant>,
+    /// Of the last attempt: how long each piece was under way, where the provider says when it sent it.
+    pub transits: Vec<Duration>,
     pub end: Option<Instant>,
     pub fate: Option<String>,
     pub read: Option<Read>,
@@ -197,6 +199,7 @@ impl Client {
         seen.sent.get_or_insert_with(Instant::now);
         (seen.first, seen.fate) = (None, None);
         seen.pieces.clear();
+        seen.transits.clear();
         let Ok(request) = place.request(ask.body.clone(), retried) else {
             return Ended::with(Outcome::Connect);
         };
@@ -266,8 +269,12 @@ impl Client {
                 Err(_) => return Outcome::Cut,
             };
             let now = Instant::now();
+            let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             stream.feed(&piece, |said| match said {
-                Said::Content => seen.pieces.push(now),
+                Said::Content(sent) => {
+                    seen.pieces.push(now);
+                    seen.transits.extend(sent.map(|sent| today.saturating_sub(Duration::from_micros(sent))));
+                }
                 Said::End => ended = true,
                 Said::Error => failed = true,
                 Said::Other => {}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::say::{answered, beside, judge, ms, upstream};
+use super::say::{answered, beside, judge, upstream};
 use super::{Rig, Scenario, Setup, different, equal, time};
 use crate::document::{Document, Target, Verdict};
 use crate::knobs::Knobs;
@@ -74,7 +74,7 @@ pub(super) const STREAM: Scenario = Scenario {
     title: "Many streams at once",
     story: [
         "Callers read streams whose pieces the provider sends by the clock, all open at the same time.",
-        "When does the first piece come, and how much later than the provider's pace do the others?",
+        "When does the first piece come, and how long is each of them under way?",
     ],
     uses: &["calls", "within", "latency", "chunks", "chunk-interval", "patience"],
     defaults: Knobs {
@@ -90,6 +90,7 @@ pub(super) const STREAM: Scenario = Scenario {
             "first_byte": time(knobs.latency),
             "chunks": knobs.chunks,
             "chunk_interval": time(knobs.chunk_interval),
+            "stamps": true,
         }),
         interest: Interest {
             chunk_interval: Some(knobs.chunk_interval),
@@ -163,17 +164,22 @@ fn stream(document: &Document) -> Verdict {
     };
     judge(document, |direct, target| {
         let (ours, theirs) = (&target.figures, &direct.figures);
+        let pieces = match (ours.chunk_transit_p99_ms, theirs.chunk_transit_p99_ms) {
+            (Some(_), Some(_)) => format!(
+                "99 of 100 pieces were under way for at most {}",
+                beside(ours.chunk_transit_p99_ms, theirs.chunk_transit_p99_ms)
+            ),
+            _ => format!(
+                "99 of 100 pieces were at most {} behind the provider's pace",
+                beside(ours.chunk_late_p99_ms, theirs.chunk_late_p99_ms)
+            ),
+        };
         format!(
-            "{}{}; the first piece came after {} at the median and {} at the 99th percentile, and 99 of 100 pieces \
-             were at most {} late",
+            "{}{}; the first piece came after {} at the median and {} at the 99th percentile, and {pieces}",
             answered(target),
             open(target),
             beside(ours.first_byte_p50_ms, theirs.first_byte_p50_ms),
             beside(ours.first_byte_p99_ms, theirs.first_byte_p99_ms),
-            match theirs.chunk_late_p99_ms {
-                Some(_) => beside(ours.chunk_late_p99_ms, theirs.chunk_late_p99_ms),
-                None => ms(ours.chunk_late_p99_ms),
-            },
         )
     })
 }
