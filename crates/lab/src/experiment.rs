@@ -280,7 +280,7 @@ impl Laboratory<'_> {
         self.progress.set_message(format!("{}, round {} of {}", subject.name, round + 1, settings.rounds));
         if self.rig.script != "ok" {
             self.steer("ok", &json!({})).await?;
-            self.recovered(subject, place).await?;
+            self.recovered(subject, place, round).await;
         }
         let fresh = self.fresh(&subject.name, &round.to_string());
         let prompts = (settings.scenario.prompts)(knobs, &fresh);
@@ -327,9 +327,9 @@ impl Laboratory<'_> {
     }
 
     /// Waits until the target answers again. One that does not is measured as it is.
-    async fn recovered(&self, subject: &Subject, place: &Place) -> Result<()> {
+    async fn recovered(&self, subject: &Subject, place: &Place, round: u32) {
         let end = Instant::now() + RECOVERY;
-        let fresh = self.fresh(&subject.name, "recovery");
+        let fresh = self.fresh(&subject.name, &format!("{round} recovery"));
         for number in 0.. {
             let mut seen = Seen::default();
             let ask = self.ask(&fresh.number(number));
@@ -340,7 +340,6 @@ impl Laboratory<'_> {
             }
             sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
     }
 
     fn ask(&self, prompt: &str) -> Ask {

@@ -15,6 +15,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::client::{Ask, Client, Place, Seen};
 
+/// For the task of one call to be made, on a slow machine.
+const MAKING: Duration = Duration::from_micros(20);
+
 /// The calls of one round.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -67,7 +70,8 @@ impl Plan {
         ended: impl Fn() + Clone + Send + 'static,
     ) -> Round {
         // Nobody should be late because the tasks of the others were still being made.
-        let start = Instant::now() + Duration::from_millis(5);
+        let making = MAKING * u32::try_from(self.asks.len()).unwrap_or(u32::MAX);
+        let start = Instant::now() + Duration::from_millis(5) + making;
         let mut callers = JoinSet::new();
         match self.pace {
             Pace::Open(times) => {

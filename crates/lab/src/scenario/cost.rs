@@ -94,7 +94,7 @@ fn overhead(document: &Document) -> Verdict {
                 format!("{cpu:.0} µs of processor time a call, {:.2} times the relay's", cpu / relay)
             }
             (Some(cpu), _) => format!("{cpu:.0} µs of processor time a call"),
-            (None, _) => "its processor time can't be read, as it is no process of the laboratory".to_owned(),
+            (None, _) => "its processor time can't be read by the laboratory".to_owned(),
         };
         let slowdown = beside(target.figures.p50_ms, direct.figures.p50_ms);
         format!("{cpu}; {}, at the median after {slowdown}", answered(target))

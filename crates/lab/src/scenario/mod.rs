@@ -130,3 +130,6 @@ fn time(time: std::time::Duration) -> String {
 fn millis(time: std::time::Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
+
+#[cfg(test)]
+mod tests;
