@@ -116,10 +116,9 @@ fn slow(knobs: &Knobs) -> Rig {
 fn crowd(document: &Document) -> Verdict {
     judge(document, |direct, target| {
         format!(
-            "{}, the provider got {} (direct {}), and the slowest whole answer took {}",
+            "{}, {}, and the slowest whole answer took {}",
             answered(target),
-            upstream(target),
-            upstream(direct),
+            upstream(target, direct),
             beside(target.figures.max_ms, direct.figures.max_ms),
         )
     })

@@ -75,12 +75,11 @@ pub(super) const PREFIX: Scenario = Scenario {
 fn budget(document: &Document) -> Verdict {
     judge(document, |direct, target| {
         format!(
-            "{} and {} were refused (direct {}); the provider got {} (direct {})",
+            "{} and {} were refused (direct {}); {}",
             answered(target),
             target.figures.refused,
             direct.figures.refused,
-            upstream(target),
-            upstream(direct),
+            upstream(target, direct),
         )
     })
 }

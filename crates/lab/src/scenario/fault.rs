@@ -103,34 +103,34 @@ fn event(name: &str, begins: Duration, lasts: Option<Duration>) -> Event {
     Event { name: name.to_owned(), from_ms: millis(begins), to_ms: lasts.map(|lasts| millis(begins + lasts)) }
 }
 
-/// Those without an answer, and when they knew.
+/// Those without an answer, and when they knew: `and 54 an error, at the median after 1.32 s`.
 fn without(target: &Target) -> String {
     let figures = &target.figures;
     let waiting = figures.outcomes.get("waiting").copied().unwrap_or(0);
     let known = figures.calls - figures.ok - waiting;
-    let mut said = Vec::new();
-    if known > 0 {
-        said.push(format!("{known} were told that there is none"));
+    let after = ms(figures.not_ok_p50_ms);
+    match (known, waiting) {
+        (0, 0) => String::new(),
+        (known, 0) => format!(" and {known} an error, at the median after {after}"),
+        (0, waiting) => {
+            format!(" and {waiting} were still waiting after {after}, when the laboratory stopped to look")
+        }
+        (known, waiting) => format!(
+            ", {known} an error, and {waiting} were still waiting when the laboratory stopped to look, at the median \
+             after {after}"
+        ),
     }
-    if waiting > 0 {
-        said.push(format!("{waiting} were still waiting when the laboratory stopped to look"));
-    }
-    if !said.is_empty() {
-        said.push(format!("half of those knew nothing for {} or longer", ms(figures.not_ok_p50_ms)));
-    }
-    said.iter().map(|clause| format!(", {clause}")).collect()
 }
 
 fn trouble(document: &Document) -> Verdict {
     judge(document, |direct, target| {
         format!(
-            "{}{} (direct: {}{}); the provider got {} (direct {}), and the slowest whole answer took {}",
+            "{}{} (direct: {}{}); {}, and the slowest whole answer took {}",
             answered(target),
             without(target),
             direct.figures.ok,
             without(direct),
-            upstream(target),
-            upstream(direct),
+            upstream(target, direct),
             beside(target.figures.max_ms, direct.figures.max_ms),
         )
     })
@@ -140,16 +140,14 @@ fn flood(document: &Document) -> Verdict {
     let per_second = |target: &Target| target.figures.ok_per_second.unwrap_or(0.0);
     judge(document, |direct, target| {
         format!(
-            "{} (direct {}), {:.0} a second (direct {:.0}), half of them within {} and 99 of 100 within {}; the \
-             provider got {} (direct {})",
+            "{} (direct {}), {:.0} a second (direct {:.0}), half of them within {} and 99 of 100 within {}; {}",
             answered(target),
             direct.figures.ok,
             per_second(target),
             per_second(direct),
             beside(target.figures.p50_ms, direct.figures.p50_ms),
             beside(target.figures.p99_ms, direct.figures.p99_ms),
-            upstream(target),
-            upstream(direct),
+            upstream(target, direct),
         )
     })
 }

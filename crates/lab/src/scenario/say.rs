@@ -36,12 +36,12 @@ pub(super) fn answered(target: &Target) -> String {
     }
 }
 
-/// What reached the provider, where it counts.
-pub(super) fn upstream(target: &Target) -> String {
-    match target.figures.upstream_calls {
-        Some(1) => "1 call".to_owned(),
-        Some(calls) => format!("{calls} calls"),
-        None => "an uncounted number of calls".to_owned(),
+/// `the provider got 1 call (direct 200)`, where it counts.
+pub(super) fn upstream(target: &Target, direct: &Target) -> String {
+    match (target.figures.upstream_calls, direct.figures.upstream_calls) {
+        (Some(1), Some(theirs)) => format!("the provider got 1 call (direct {theirs})"),
+        (Some(ours), Some(theirs)) => format!("the provider got {ours} calls (direct {theirs})"),
+        _ => "what the provider got is not counted".to_owned(),
     }
 }
 
