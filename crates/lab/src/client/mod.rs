@@ -54,7 +54,9 @@ impl Place {
         if sdk.protocol == Protocol::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
         }
-        headers.insert(sdk.timeout_header, TIMEOUT.as_secs().into());
+        for name in sdk.timeout_headers {
+            headers.insert(*name, TIMEOUT.as_secs().into());
+        }
         Ok(Place { uri: uri.parse()?, headers, fate })
     }
 

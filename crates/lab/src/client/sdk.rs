@@ -1,6 +1,7 @@
 //! What the official SDKs do when a call fails: a row of data for each, and one decision for all.
 //!
-//! The rows were read from the sources of the versions that they name. The decision is pure: what came back, how
+//! The rows were read from the sources of the versions that they name, and the current ones compared with what those SDKs
+//! do before a mock that resets, cuts, garbles and refuses. The decision is pure: what came back, how
 //! often it has been tried, the time of day and a random number go in, a wait comes out.
 
 use std::time::{Duration, SystemTime};
@@ -18,8 +19,8 @@ pub struct Sdk {
     pub retries: u32,
     pub hints: Hints,
     pub timeout: Timeout,
-    /// The header that tells the timeout in seconds.
-    pub timeout_header: &'static str,
+    /// The headers that tell the timeout in seconds.
+    pub timeout_headers: &'static [&'static str],
     /// A plain answer that breaks after its head is tried again.
     pub retries_broken_body: bool,
 }
@@ -65,7 +66,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 2,
         hints: Hints::OrGiveUp(Duration::from_secs(120)),
         timeout: Timeout::EachWait,
-        timeout_header: "x-stainless-read-timeout",
+        timeout_headers: &["x-stainless-read-timeout"],
         retries_broken_body: true,
     },
     Sdk {
@@ -75,7 +76,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 2,
         hints: Hints::All,
         timeout: Timeout::Head,
-        timeout_header: "x-stainless-timeout",
+        timeout_headers: &[],
         retries_broken_body: false,
     },
     Sdk {
@@ -85,7 +86,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 2,
         hints: Hints::UpTo(Duration::from_secs(4_294_967)),
         timeout: Timeout::EachWait,
-        timeout_header: "x-stainless-read-timeout",
+        timeout_headers: &["x-stainless-timeout", "x-stainless-read-timeout"],
         retries_broken_body: true,
     },
     Sdk {
@@ -95,7 +96,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 2,
         hints: Hints::UpTo(Duration::from_millis((1 << 31) - 1)),
         timeout: Timeout::Head,
-        timeout_header: "x-stainless-timeout",
+        timeout_headers: &["x-stainless-timeout"],
         retries_broken_body: false,
     },
     Sdk {
@@ -105,7 +106,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 2,
         hints: Hints::UpTo(Duration::from_secs(60)),
         timeout: Timeout::EachWait,
-        timeout_header: "x-stainless-read-timeout",
+        timeout_headers: &["x-stainless-read-timeout"],
         retries_broken_body: true,
     },
     // A program with an HTTP library and no second try.
@@ -116,7 +117,7 @@ pub const SDKS: [Sdk; 6] = [
         retries: 0,
         hints: Hints::All,
         timeout: Timeout::EachWait,
-        timeout_header: "x-stainless-read-timeout",
+        timeout_headers: &[],
         retries_broken_body: false,
     },
 ];
