@@ -117,10 +117,10 @@ async fn streams_tell_of_their_first_content_and_of_what_was_late() {
 
 #[tokio::test]
 async fn an_outage_is_marked_and_retried() {
-    let typed = Typed { rate: Some(100.0), fault: Some(MS * 100), ..typed(20) };
+    let typed = Typed { rate: Some(50.0), fault: Some(MS * 300), ..typed(20) };
     let document = bench("outage", &typed).await;
     let (event, figures) = (&document.events[0], &document.targets[1].figures);
-    assert_eq!((event.name.as_str(), event.from_ms, event.to_ms), ("outage", 50.0, Some(150.0)));
+    assert_eq!((event.name.as_str(), event.from_ms, event.to_ms), ("outage", 100.0, Some(400.0)));
     assert_eq!(figures.ok, 20, "{:?}", figures.outcomes);
     assert!(figures.attempts > 20, "nobody met the outage");
     // Whoever met it waited for the SDK's own time.
@@ -129,7 +129,7 @@ async fn an_outage_is_marked_and_retried() {
 
 #[tokio::test]
 async fn a_hang_without_an_end_is_watched_for_as_long_as_was_said() {
-    let typed = Typed { rate: Some(100.0), endless: Some(true), patience: Some(MS * 200), ..typed(12) };
+    let typed = Typed { rate: Some(20.0), endless: Some(true), patience: Some(MS * 300), ..typed(12) };
     let document = bench("hang", &typed).await;
     assert_eq!(document.events[0].to_ms, None);
     let figures = &document.targets[1].figures;

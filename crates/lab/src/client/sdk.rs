@@ -1,8 +1,8 @@
 //! What the official SDKs do when a call fails: a row of data for each, and one decision for all.
 //!
-//! The rows were read from the sources of the versions that they name, and the current ones compared with what those SDKs
-//! do before a mock that resets, cuts, garbles and refuses. The decision is pure: what came back, how
-//! often it has been tried, the time of day and a random number go in, a wait comes out.
+//! The rows were read from the sources of the versions that they name, and the current ones were compared with what
+//! those SDKs do before a mock that resets, cuts, garbles and refuses. The decision is pure: what came back, how often
+//! it has been tried, the time of day and a random number go in, a wait comes out.
 
 use std::time::{Duration, SystemTime};
 
