@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use http::HeaderName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,13 +16,13 @@ use crate::client::sdk::{Protocol, SDKS, Sdk};
 use crate::document::Document;
 use crate::experiment::{self, Settings};
 use crate::knobs::{Knobs, Typed};
-use crate::scenario::{SCENARIOS, named};
+use crate::scenario::{SCENARIOS, Scenario, named};
 use crate::table;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Bench {
     /// Which experiment
-    #[arg(value_name = "SCENARIO", value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(|s| s.name)))]
+    #[arg(value_name = "SCENARIO", value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(choice)))]
     pub scenario: String,
 
     /// A proxy that is running already, by its base URL as an SDK takes it; repeatable
@@ -146,6 +146,10 @@ pub fn settings(bench: &Bench) -> Result<Settings> {
     })
 }
 
+fn choice(scenario: &Scenario) -> PossibleValue {
+    PossibleValue::new(scenario.name).help(scenario.title)
+}
+
 fn target(text: &str) -> Result<(String, Url), String> {
     match text.split_once('=') {
         Some((name, address)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), url(address)?)),
@@ -198,6 +202,7 @@ mod tests {
         assert!(error("crowd --fate-header x:y").contains("fate-header"));
         assert!(error("crowd --fault 3s").contains("means nothing in `crowd`"));
         assert!(error("crowd --direct http://a --mock 127.0.0.1:1").contains("cannot be used with"));
+        assert!(error("hang --endless --fault 3s").contains("cannot be used with"));
         assert!(error("prefix --sdk anthropic-node").contains("OpenAI"));
     }
 

@@ -31,7 +31,7 @@ pub struct Typed {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub fault: Option<Duration>,
     /// The provider does not recover
-    #[arg(long, num_args = 0, default_missing_value = "true")]
+    #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "fault")]
     pub endless: Option<bool>,
     /// Calls that the provider takes at once; others get a 429
     #[arg(long, value_name = "N", value_parser = count)]
@@ -158,6 +158,8 @@ impl Knobs {
             ("patience", millis(self.patience)),
         ];
         let used = all.into_iter().filter(|(name, _)| scenario.uses.contains(name));
+        // What does not end has no length.
+        let used = used.filter(|(name, _)| *name != "fault" || !self.endless);
         used.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
