@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "lab")]
+use sluicegate::cli::bench;
 use sluicegate::cli::serve;
 use sluicegate::config::{Flags, check, schema};
 
@@ -27,6 +29,13 @@ enum Command {
     Schema,
     /// Run a scripted provider, for tests and demos
     Mock(sim::mock::Options),
+    /// Run an experiment: direct and through proxies, side by side
+    #[cfg(feature = "lab")]
+    Bench(Box<lab::cli::Bench>),
+    /// What `bench` measures the gate beside
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    Relay { listen: std::net::SocketAddr, upstream: std::net::SocketAddr },
 }
 
 fn main() -> ExitCode {
@@ -38,5 +47,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Mock(options) => serve::mock(options),
+        #[cfg(feature = "lab")]
+        Command::Bench(arguments) => bench::run(&arguments),
+        #[cfg(feature = "lab")]
+        Command::Relay { listen, upstream } => bench::relay(listen, upstream),
     }
 }

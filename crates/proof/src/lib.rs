@@ -9,7 +9,6 @@ pub mod fate;
 pub mod fates;
 pub mod load;
 pub mod process;
-pub mod procfs;
 pub mod report;
 pub mod scenarios;
 pub mod shapes;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use lab::procfs::{Cpu, Memory};
 use tokio::time::{Instant, sleep};
 
 use crate::fate::{Fate, Fates};
 use crate::load::{Load, Round, Which, arrived, one_call};
 use crate::process::{Process, Proxy, Speaks};
-use crate::procfs::{Cpu, Memory};
 use crate::report::{Of, Row};
 use crate::shapes::{Prompts, StreamShape};
 use crate::stats::{percentile, sorted};

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use lab::procfs::Memory;
 use tokio::time::sleep;
 
 use crate::fate::{Fate, metric};
 use crate::load::{Load, Which, kept};
 use crate::process::{Process, Proxy, Speaks};
-use crate::procfs::Memory;
 use crate::report::{Of, Row};
 use crate::scenarios::{Bench, Mostly, closed};
 use crate::shapes::{Prompts, answer};

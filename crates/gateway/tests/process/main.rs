@@ -4,6 +4,8 @@
 //! Every child process is killed by the guard that started it. Nothing sleeps for a fixed time: a test waits
 //! `until` something can be seen, with an end.
 
+#[cfg(feature = "lab")]
+mod bench;
 mod bounds;
 mod child;
 mod client;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use lab::procfs::machine;
 use proof::process::{Proxy, sibling};
-use proof::procfs::machine;
 use proof::report::Report;
 use proof::scenarios::{Bench, SCENARIOS, Sizes};
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,7 +60,7 @@ async fn main() -> Result<ExitCode> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<Report> {
-    let (start, machine) = (Instant::now(), machine());
+    let (start, machine) = (Instant::now(), machine().to_string());
     // 2,000 streams need a descriptor each; the processes under test inherit the limit.
     rlimit::increase_nofile_limit(u64::MAX)?;
     let kind = if arguments.null { Proxy::Relay } else { Proxy::Gate(gate(arguments.gate.clone())?) };

@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -73,6 +73,8 @@ pub(crate) struct MockBody {
     ending: Ending,
     silence: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     call: Option<Call>,
+    /// Each event tells when it was sent.
+    stamps: bool,
 }
 
 /// Where it is between two pieces.
@@ -96,9 +98,14 @@ impl MockBody {
             ending,
             silence: None,
             call,
+            stamps: false,
         };
         body.finish_if_all_is_sent();
         body
+    }
+
+    pub(crate) fn stamped(self, stamps: bool) -> Self {
+        Self { stamps, ..self }
     }
 
     /// A plain body that belongs to no call.
@@ -191,6 +198,7 @@ impl http_body::Body for MockBody {
         self.next += 1;
         self.step = Step::Sent;
         self.finish_if_all_is_sent();
+        let piece = if self.stamps { stamp(&piece, SystemTime::now()) } else { piece };
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
@@ -206,6 +214,17 @@ impl http_body::Body for MockBody {
     }
 }
 
+/// The event with the time as the first field of its data, if that is an object. On the clock of the machine, which
+/// whoever reads the stream has too.
+fn stamp(event: &Bytes, now: SystemTime) -> Bytes {
+    const DATA: &[u8] = b"data: {";
+    let Some(at) = event.windows(DATA.len()).position(|window| window == DATA) else { return event.clone() };
+    let micros = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
+    let (before, after) = event.split_at(at + DATA.len());
+    let comma = if after.starts_with(b"}") { "" } else { "," };
+    [before, format!("\"mock_sent_us\":{micros}{comma}").as_bytes(), after].concat().into()
+}
+
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
@@ -213,6 +232,18 @@ mod tests {
     use super::super::events::EventWriter;
     use super::super::stats::Counters;
     use super::*;
+
+    #[test]
+    fn an_event_is_stamped_in_its_data() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_micros(7);
+        let stamped = |event: &'static str| stamp(&Bytes::from_static(event.as_bytes()), now);
+        assert_eq!(
+            stamped("event: a\ndata: {\"b\":1}\n\n"),
+            "event: a\ndata: {\"mock_sent_us\":7,\"b\":1}\n\n"
+        );
+        assert_eq!(stamped("data: {}\n\n"), "data: {\"mock_sent_us\":7}\n\n");
+        assert_eq!(stamped("data: [DONE]\n\n"), "data: [DONE]\n\n");
+    }
 
     fn three() -> Pieces {
         let mut writer = EventWriter::default();

@@ -154,7 +154,8 @@ impl Exchange {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         self.name_and_limits(&mut response);
-        response.map(|()| MockBody::new(pieces, pace, ending, Some(self.call)))
+        let stamps = reply.streams && self.tuning.stamps;
+        response.map(|()| MockBody::new(pieces, pace, ending, Some(self.call)).stamped(stamps))
     }
 
     fn refuse(mut self, refusal: Refusal) -> Response<MockBody> {

@@ -59,6 +59,10 @@ pub struct Tuning {
     #[serde(with = "as_text")]
     pub chunk_interval: Duration,
 
+    /// Say in each event of a stream when it was sent: `mock_sent_us`, microseconds since 1970
+    #[arg(long)]
+    pub stamps: bool,
+
     /// Spread of every time: a fraction of it (0.2) or a time (20ms), either way
     #[arg(long, value_name = "FRACTION|TIME", default_value_t)]
     pub jitter: Jitter,
@@ -116,6 +120,7 @@ impl Default for Tuning {
             first_byte: None,
             chunks: 8,
             chunk_interval: Duration::ZERO,
+            stamps: false,
             jitter: Jitter::None,
             max_in_flight: None,
             rpm: None,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::document::Machine;
+
 /// `utime` and `stime` are counted in hundredths of a second, on every Linux platform.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -76,19 +78,23 @@ fn parse_rollup(text: &str) -> Result<Memory> {
     Ok(Memory { rss: field("Rss:")?, pss: field("Pss:")? })
 }
 
-/// What a reader needs to know to compare: processor, cores, kernel, and how busy the machine was.
-pub fn machine() -> String {
+/// Processor, cores, kernel, and how busy the machine is now.
+pub fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
     let model = model.and_then(|line| line.split_once(": ")).map_or("unknown processor", |(_, name)| name);
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = read("/proc/loadavg");
-    let load = load.split_whitespace().next().unwrap_or("?");
-    format!(
-        "{model}, {cores} cores, Linux {}, load {load} at start",
-        read("/proc/sys/kernel/osrelease").trim()
-    )
+    let release = read("/proc/sys/kernel/osrelease");
+    Machine {
+        cpu: model.to_owned(),
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
+        os: if release.is_empty() {
+            std::env::consts::OS.to_owned()
+        } else {
+            format!("Linux {}", release.trim())
+        },
+        load: read("/proc/loadavg").split_whitespace().take(3).filter_map(|load| load.parse().ok()).collect(),
+    }
 }
 
 #[cfg(test)]

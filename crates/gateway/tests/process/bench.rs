@@ -1,0 +1,147 @@
+//! `sluicegate bench`: the experiments by the real binary, which starts the mock, the gate and the relay from itself.
+//! In sizes that end at once: what is tested is that each says what it saw, not how fast this machine is.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::child::Running;
+use crate::until::{secs, until};
+
+fn bench(arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+        .arg("bench")
+        .args(arguments.split_whitespace())
+        .env_clear()
+        .output()
+        .expect("the binary runs")
+}
+
+fn report(arguments: &str) -> Value {
+    let output = bench(&format!("{arguments} --json"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told, "", "nothing but a terminal sees progress");
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+fn target<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let targets = report["targets"].as_array().expect("a list");
+    targets.iter().find(|target| target["name"] == name).unwrap_or_else(|| panic!("no {name} in {targets:?}"))
+}
+
+fn sentence(report: &Value) -> &str {
+    report["verdict"]["sentence"].as_str().expect("a text")
+}
+
+#[test]
+fn a_crowd_is_one_call_at_the_provider() {
+    for form in ["", "--stream", "--sdk anthropic-node"] {
+        let report = report(&format!("crowd --calls 30 --latency 300ms --rounds 1 {form}"));
+        let (direct, gate) = (target(&report, "direct"), target(&report, "gate"));
+        assert_eq!((&direct["upstream_calls"], &direct["ok"]), (&30.into(), &30.into()), "{report}");
+        assert_eq!((&gate["upstream_calls"], &gate["ok"]), (&1.into(), &30.into()), "{report}");
+        assert_eq!(gate["fates"]["joined"], 29, "{report}");
+        assert!(sentence(&report).contains("the provider got 1 call (direct 30)"), "{report}");
+    }
+}
+
+#[test]
+fn different_calls_make_no_staircase() {
+    let report = report("distinct --calls 12 --latency 1s --rounds 1");
+    assert_eq!(target(&report, "gate")["most_in_flight"], 12, "{report}");
+    assert!(sentence(&report).contains("without a staircase"), "{report}");
+}
+
+#[test]
+fn what_this_version_cannot_do_is_said_and_not_measured() {
+    for (arguments, name, why) in [
+        (
+            "wave --calls 5 --latency 20ms --rounds 1",
+            "gate, window on",
+            "[window] is not in this version yet",
+        ),
+        ("budget --calls 5 --rounds 1", "gate, --max-spend 0.01", "[budget] is not in this version yet"),
+    ] {
+        let report = report(arguments);
+        let gate = target(&report, name);
+        assert!(gate["cannot"].as_str().is_some_and(|cannot| cannot.contains(why)), "{gate}");
+        assert_eq!(gate["per_round"], Value::Array(Vec::new()));
+        assert!(sentence(&report).contains(&format!("{name}: was not measured")), "{report}");
+        assert_eq!(target(&report, "direct")["ok"], 5, "{report}");
+    }
+}
+
+#[test]
+fn processor_time_is_told_of_gate_and_relay() {
+    let report = report("overhead --calls 300 --concurrency 4 --rounds 1");
+    for name in ["relay", "gate"] {
+        let spent = target(&report, name)["cpu_us_per_call"].as_f64();
+        assert!(spent.is_some_and(|micros| micros > 1.0), "{report}");
+    }
+    assert!(sentence(&report).contains("times the relay's"), "{report}");
+}
+
+#[test]
+fn a_cap_of_ones_own_keeps_a_flood_from_the_provider() {
+    let report = report("flood --calls 24 --rate 200 --latency 20ms --capacity 2 --rounds 1");
+    let capped = target(&report, "gate, --concurrency 2");
+    assert_eq!((&capped["upstream_calls"], &capped["ok"]), (&24.into(), &24.into()), "{report}");
+    assert!(target(&report, "direct")["upstream_calls"].as_u64() > Some(24), "{report}");
+}
+
+#[test]
+fn streams_are_timed_piece_by_piece() {
+    let report =
+        report("stream --calls 5 --within 20ms --latency 50ms --chunks 3 --chunk-interval 10ms --rounds 1");
+    let gate = target(&report, "gate");
+    assert!(gate["chunk_transit_p99_ms"].is_number() && gate["first_byte_p50_ms"].is_number(), "{report}");
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = bench("prefix --calls 3 --rate 20 --tokens 1500 --rounds 1");
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for line in ["prefix: ", "direct", "p99 ms", "of them in the provider's cache", "gate: all 3 callers"] {
+        assert!(table.contains(line), "no {line:?} in\n{table}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_before_anything_is_started() {
+    for (arguments, code, why) in [
+        ("", 2, "SCENARIO"),
+        ("croud", 2, "crowd"),
+        ("crowd --target there", 2, "NAME=URL"),
+        ("crowd --capacity 3", 1, "--capacity means nothing in `crowd`"),
+        ("crowd --direct http://127.0.0.1:9/v1", 1, "nobody answers at http://127.0.0.1:9/v1"),
+    ] {
+        let output = bench(arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {told}");
+        assert!(told.contains(why) && output.stdout.is_empty(), "{arguments}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_ends_it_ends_what_it_started() {
+    let mut bench = Running::start(&["bench", "hang", "--endless"], &[], &[]);
+    let started = async || Some(children(bench.pid())).filter(|children| children.len() == 2);
+    let children = until("mock and gate run", secs(20), started).await;
+    bench.signal("TERM");
+    assert_eq!(bench.exit(secs(10)).await, Some(1));
+    assert_eq!(bench.log(), "sluicegate bench: terminated");
+    for child in children {
+        assert!(!fs::exists(format!("/proc/{child}")).expect("Linux"), "{child} is still there");
+    }
+}
+
+/// The processes that this one has started.
+fn children(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).expect("Linux");
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let all: String = tasks.flatten().map(of_task).collect();
+    all.split_whitespace().map(|child| child.parse().expect("a number")).collect()
+}

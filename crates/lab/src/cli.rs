@@ -1,0 +1,217 @@
+//! `sluicegate bench`: what was typed, resolved; then an experiment, and its report on standard output.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use http::HeaderName;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
+use url::Url;
+
+use crate::client::sdk::{Protocol, SDKS, Sdk};
+use crate::document::Document;
+use crate::experiment::{self, Settings};
+use crate::knobs::{Knobs, Typed};
+use crate::scenario::{SCENARIOS, Scenario, named};
+use crate::table;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Bench {
+    /// Which experiment
+    #[arg(value_name = "SCENARIO", value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(choice)))]
+    pub scenario: String,
+
+    /// A proxy that is running already, by its base URL as an SDK takes it; repeatable
+    #[arg(long = "target", value_name = "NAME=URL", value_parser = target)]
+    pub targets: Vec<(String, Url)>,
+    /// The provider that is called directly and that the gate is put before [default: a mock is started]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub direct: Option<Url>,
+    /// Where the mock that is started listens, for proxies that are set up to ask it
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", conflicts_with = "direct")]
+    pub mock: SocketAddr,
+    /// Measure no gate beside the targets
+    #[arg(long)]
+    pub no_gate: bool,
+
+    #[command(flatten)]
+    pub knobs: Typed,
+
+    /// Rounds that count; the figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Of all that is random: the same seed gives the same waits
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Whose retries, waits and headers the callers have
+    #[arg(long, value_name = "NAME", default_value = SDKS[0].name,
+        value_parser = PossibleValuesParser::new(SDKS.iter().map(|sdk| sdk.name)))]
+    pub sdk: String,
+    /// What is asked [default: gpt-5-mini, for Anthropic's SDKs claude-haiku-4-5]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// The header in which a target tells what it did with a call
+    #[arg(long, value_name = "NAME", default_value = "x-sluicegate-cache")]
+    pub fate_header: HeaderName,
+    /// Print the report as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command. `program` is the executable that has the commands `serve`, `mock` and `relay`.
+pub fn run(bench: &Bench, program: &Path) -> ExitCode {
+    match start(bench, program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("sluicegate bench: {failed:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(bench: &Bench, program: &Path) -> Result<()> {
+    let settings = settings(bench)?;
+    // Each call may need a descriptor; the processes that take part inherit the limit.
+    let _as_many_as_there_are = rlimit::increase_nofile_limit(u64::MAX);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let document = runtime.block_on(until_told(&settings, program))?;
+    let text = match bench.json {
+        true => serde_json::to_string_pretty(&document)? + "\n",
+        false => table::render(&document),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// However this ends, the processes that it started are dropped, and so ended.
+async fn until_told(settings: &Settings, program: &Path) -> Result<Document> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let progress = progress();
+    let document = tokio::select! {
+        document = experiment::run(settings, program, &progress) => document,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow!("terminated")),
+    };
+    progress.finish_and_clear();
+    document
+}
+
+/// On standard error, and only where somebody looks.
+fn progress() -> ProgressBar {
+    let hidden = !std::io::stderr().is_terminal();
+    let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} calls, {elapsed}: {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+pub fn settings(bench: &Bench) -> Result<Settings> {
+    let (Some(scenario), Some(sdk)) = (named(&bench.scenario), Sdk::named(&bench.sdk)) else {
+        bail!("no scenario or no SDK of that name");
+    };
+    let knobs = Knobs::resolve(scenario, &bench.knobs).map_err(|why| anyhow!(why))?;
+    if scenario.name == "prefix" && sdk.protocol == Protocol::Anthropic {
+        bail!("`prefix` asks as an OpenAI SDK does: an Anthropic call says itself what is to be cached");
+    }
+    for (at, (name, _)) in bench.targets.iter().enumerate() {
+        let taken = ["direct", "gate", "relay"].contains(&name.as_str());
+        if taken || bench.targets[..at].iter().any(|(other, _)| other == name) {
+            bail!("--target {name}: there is one of that name already");
+        }
+    }
+    let (model, key) = match sdk.protocol {
+        Protocol::OpenAi => ("gpt-5-mini", "OPENAI_API_KEY"),
+        Protocol::Anthropic => ("claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+    };
+    Ok(Settings {
+        scenario,
+        knobs,
+        rounds: bench.rounds,
+        seed: bench.seed,
+        sdk,
+        model: bench.model.clone().unwrap_or_else(|| model.to_owned()),
+        fate_header: bench.fate_header.clone(),
+        direct: bench.direct.clone(),
+        latency_typed: bench.knobs.latency.is_some(),
+        mock: bench.mock,
+        targets: bench.targets.clone(),
+        gate: !bench.no_gate,
+        key: std::env::var(key).ok().filter(|key| !key.is_empty()),
+    })
+}
+
+fn choice(scenario: &Scenario) -> PossibleValue {
+    PossibleValue::new(scenario.name).help(scenario.title)
+}
+
+fn target(text: &str) -> Result<(String, Url), String> {
+    match text.split_once('=') {
+        Some((name, address)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), url(address)?)),
+        _ => Err("it has to be NAME=URL".to_owned()),
+    }
+}
+
+fn url(text: &str) -> Result<Url, String> {
+    let url: Url = text.trim().parse().map_err(|why| format!("no URL: {why}"))?;
+    match url.scheme() {
+        "http" | "https" if url.host().is_some() => Ok(url),
+        _ => Err("it has to begin with http:// or https://".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    fn parse(arguments: &str) -> Result<Settings, String> {
+        let words = std::iter::once("bench").chain(arguments.split_whitespace());
+        let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
+        settings(&command.bench).map_err(|error| error.to_string())
+    }
+
+    fn error(arguments: &str) -> String {
+        parse(arguments).err().unwrap_or_else(|| panic!("{arguments} is accepted"))
+    }
+
+    #[test]
+    fn bad_arguments_say_what_is_wrong() {
+        assert!(error("").contains("SCENARIO"));
+        assert!(error("croud").contains("crowd"));
+        assert!(error("crowd --target here").contains("NAME=URL"));
+        assert!(error("crowd --target a=ftp://there").contains("http://"));
+        assert!(error("crowd --target gate=http://there").contains("already"));
+        assert!(error("crowd --target a=http://b --target a=http://c").contains("already"));
+        assert!(error("crowd --calls 0").contains("from 1"));
+        assert!(error("crowd --latency soon").contains("unit"));
+        assert!(error("crowd --rounds 0").contains("rounds"));
+        assert!(error("crowd --sdk curl").contains("openai-python"));
+        assert!(error("crowd --fate-header x:y").contains("fate-header"));
+        assert!(error("crowd --fault 3s").contains("means nothing in `crowd`"));
+        assert!(error("crowd --direct http://a --mock 127.0.0.1:1").contains("cannot be used with"));
+        assert!(error("hang --endless --fault 3s").contains("cannot be used with"));
+        assert!(error("prefix --sdk anthropic-node").contains("OpenAI"));
+    }
+
+    #[test]
+    fn what_is_typed_is_what_is_used() {
+        let settings =
+            parse("hang --endless --calls 7 --sdk anthropic-python --target a=http://b:1/v1").ok().unwrap();
+        assert!(settings.knobs.endless);
+        assert_eq!((settings.knobs.calls, settings.model.as_str()), (7, "claude-haiku-4-5"));
+        assert_eq!(settings.targets[0].0, "a");
+    }
+}

@@ -1,0 +1,115 @@
+//! The processes that take part: the laboratory's own executable, run as mock, relay or gate. Each is ended when its
+//! value is dropped, and nothing else ever is.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+const START: Duration = Duration::from_secs(20);
+/// All that a child gets of the environment, so that nobody's keys and settings change an experiment.
+const ENVIRONMENT: [&str; 4] = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"];
+
+pub struct Process {
+    child: Child,
+    /// Where it takes calls.
+    pub addr: SocketAddr,
+    /// Its working directory, with its output in the file `log`.
+    _dir: TempDir,
+}
+
+impl Process {
+    /// Starts it in a directory of its own and waits until it says, with an `http://` address, where it listens.
+    /// One that ends instead is an error with its last words.
+    pub async fn start(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Process> {
+        let dir = TempDir::with_prefix("sluicegate-bench-")?;
+        let path = dir.path().join("log");
+        let log = File::create(&path)?;
+        let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let child = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .envs(inherited)
+            .envs(environment.iter().copied())
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut process = Process { child, addr: SocketAddr::from(([0, 0, 0, 0], 0)), _dir: dir };
+        let end = Instant::now() + START;
+        loop {
+            let over = process.child.try_wait()?.is_some();
+            let said = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(addr) = address(&said) {
+                process.addr = addr;
+                return Ok(process);
+            }
+            if over {
+                bail!("{}", said.trim());
+            }
+            if Instant::now() > end {
+                bail!("{arguments:?} does not say where it listens: {}", said.trim());
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// The first `http://` address in a whole line.
+fn address(said: &str) -> Option<SocketAddr> {
+    let line = said.split_inclusive('\n').find(|line| line.contains("http://") && line.ends_with('\n'))?;
+    let (_, rest) = line.split_once("http://")?;
+    rest.split([',', ' ', '\n', '/']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_from_a_whole_line() {
+        let addr = Some(SocketAddr::from(([127, 0, 0, 1], 9001)));
+        assert_eq!(
+            address("sluicegate 0.1.0 serves http://127.0.0.1:9001, admin http://127.0.0.1:1\n"),
+            addr
+        );
+        assert_eq!(address("mock provider on http://127.0.0.1:9001 (OpenAI)\n"), addr);
+        assert_eq!(address("warming up\nrelay on http://127.0.0.1:9001\n"), addr);
+        assert_eq!(address("relay on http://127.0.0.1:900"), None);
+    }
+
+    #[tokio::test]
+    async fn one_that_ends_at_once_is_an_error_with_its_last_words() {
+        let failed = Process::start(Path::new("/bin/sh"), &["-c", "echo no, thanks; exit 1"], &[]).await;
+        assert_eq!(failed.err().unwrap().to_string(), "no, thanks");
+    }
+
+    #[tokio::test]
+    async fn it_ends_with_its_value() {
+        let script = "echo on http://127.0.0.1:9001; exec tail -f /dev/null";
+        let process = Process::start(Path::new("/bin/sh"), &["-c", script], &[]).await.unwrap();
+        let status = format!("/proc/{}", process.pid());
+        assert!(Path::new(&status).exists());
+        drop(process);
+        assert!(!Path::new(&status).exists());
+    }
+}
