@@ -32,6 +32,10 @@ enum Command {
     /// Run an experiment: direct and through proxies, side by side
     #[cfg(feature = "lab")]
     Bench(Box<lab::cli::Bench>),
+    /// One call as an SDK would make it
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    Call(lab::call::Call),
     /// What `bench` measures the gate beside
     #[cfg(feature = "lab")]
     #[command(hide = true)]
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         Command::Mock(options) => serve::mock(options),
         #[cfg(feature = "lab")]
         Command::Bench(arguments) => bench::run(&arguments),
+        #[cfg(feature = "lab")]
+        Command::Call(arguments) => lab::call::run(&arguments),
         #[cfg(feature = "lab")]
         Command::Relay { listen, upstream } => bench::relay(listen, upstream),
     }

@@ -81,7 +81,7 @@ struct Laboratory<'a> {
 /// Runs the experiment. `program` is the executable that has the commands `serve` and `mock`.
 pub async fn run(settings: &Settings, program: &Path, progress: &ProgressBar) -> Result<Document> {
     let (began, started, machine) = (Instant::now(), jiff::Timestamp::now(), machine());
-    let client = Client { http: web::client()?, sdk: settings.sdk };
+    let client = Client { http: web::client()?, sdk: *settings.sdk };
     let (mock, direct) = match &settings.direct {
         Some(url) => (None, url.clone()),
         None => {

@@ -6,11 +6,11 @@
 //!
 //! Not here: the figures that make a claim about what the gate costs. Those take longer and hold still (`proof`).
 
+pub mod call;
 pub mod cli;
 pub mod client;
 pub mod document;
 pub mod experiment;
-
 pub mod knobs;
 pub mod load;
 pub mod process;

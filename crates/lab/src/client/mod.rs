@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::web::Http;
 use answer::{Read, Said, Stream};
-use sdk::{Came, Next, Protocol, Sdk, TIMEOUT, Timeout};
+use sdk::{Came, Next, Protocol, Sdk, Timeout};
 
 const ANTHROPIC_VERSION: &str = "2026-10-21";
 /// Anthropic's SDKs insist on a limit.
@@ -54,15 +54,15 @@ impl Place {
         if sdk.protocol == Protocol::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
         }
-        for name in sdk.timeout_headers {
-            headers.insert(*name, TIMEOUT.as_secs().into());
-        }
         Ok(Place { uri: uri.parse()?, headers, fate })
     }
 
-    fn request(&self, body: Bytes, retried: u32) -> Result<Request<Full<Bytes>>, http::Error> {
-        let mut request = Request::post(self.uri.clone()).body(Full::new(body))?;
+    fn request(&self, sdk: &Sdk, ask: &Ask, retried: u32) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut request = Request::post(self.uri.clone()).body(Full::new(ask.body.clone()))?;
         *request.headers_mut() = self.headers.clone();
+        request.headers_mut().extend(
+            sdk.timeout_headers(ask.stream).map(|(name, value)| (HeaderName::from_static(name), value)),
+        );
         request.headers_mut().insert("x-stainless-retry-count", retried.into());
         Ok(request)
     }
@@ -138,6 +138,8 @@ pub struct Seen {
     pub pieces: Vec<Instant>,
     /// Of the last attempt: how long each piece was under way, where the provider says when it sent it.
     pub transits: Vec<Duration>,
+    /// Before each retry.
+    pub waits: Vec<Duration>,
     pub end: Option<Instant>,
     pub fate: Option<String>,
     pub read: Option<Read>,
@@ -147,21 +149,33 @@ pub struct Seen {
 struct Ended {
     outcome: Outcome,
     head: HeaderMap,
-    /// A plain answer broke on its way.
-    part: bool,
+    /// How far it came.
+    at: Stage,
+}
+
+/// Where an attempt that failed did so.
+#[derive(PartialEq)]
+enum Stage {
+    /// At the head, or with all that there was.
+    Whole,
+    /// In a plain answer, on its way.
+    Part,
+    /// In a stream: its caller has seen the beginning.
+    Stream,
 }
 
 impl Ended {
     fn with(outcome: Outcome) -> Ended {
-        Ended { outcome, head: HeaderMap::new(), part: false }
+        Ended { outcome, head: HeaderMap::new(), at: Stage::Whole }
     }
 
     /// What the SDK sees of it; nothing if there is nothing to decide.
     fn came(&self) -> Option<Came<'_>> {
         match self.outcome {
+            _ if self.at == Stage::Stream => None,
             Outcome::Status(status) => Some(Came::Error(StatusCode::from_u16(status).ok()?, &self.head)),
             Outcome::Connect => Some(Came::Nothing),
-            Outcome::Broken | Outcome::Timeout if self.part => Some(Came::Part),
+            Outcome::Broken | Outcome::Timeout if self.at == Stage::Part => Some(Came::Part),
             Outcome::Timeout => Some(Came::Nothing),
             _ => None,
         }
@@ -172,7 +186,7 @@ impl Ended {
 #[derive(Clone)]
 pub struct Client {
     pub http: Http,
-    pub sdk: &'static Sdk,
+    pub sdk: Sdk,
 }
 
 impl Client {
@@ -189,6 +203,7 @@ impl Client {
                 Next::Retry(wait) => {
                     // Whoever stops to look now sees a caller who waits.
                     seen.outcome = Outcome::Waiting;
+                    seen.waits.push(wait);
                     sleep(wait).await;
                 }
             }
@@ -202,10 +217,10 @@ impl Client {
         (seen.first, seen.fate) = (None, None);
         seen.pieces.clear();
         seen.transits.clear();
-        let Ok(request) = place.request(ask.body.clone(), retried) else {
+        let Ok(request) = place.request(&self.sdk, ask, retried) else {
             return Ended::with(Outcome::Connect);
         };
-        let response = match timeout(TIMEOUT, self.http.request(request)).await {
+        let response = match timeout(self.sdk.patience, self.http.request(request)).await {
             Err(_) => return Ended::with(Outcome::Timeout),
             Ok(Err(_)) => return Ended::with(Outcome::Connect),
             Ok(Ok(response)) => response,
@@ -213,7 +228,9 @@ impl Client {
         let fate = response.headers().get(&place.fate);
         seen.fate = fate.map(|fate| String::from_utf8_lossy(fate.as_bytes()).into_owned());
         match response.status().as_u16() {
-            200..300 if ask.stream => Ended::with(self.stream(response, seen).await),
+            200..300 if ask.stream => {
+                Ended { at: Stage::Stream, ..Ended::with(self.stream(response, seen).await) }
+            }
             200..300 => self.plain(response, seen).await,
             status => self.refused(status, response).await,
         }
@@ -223,7 +240,9 @@ impl Client {
     async fn piece(&self, body: &mut Incoming) -> Result<Option<Bytes>, Outcome> {
         loop {
             let frame = match self.sdk.timeout {
-                Timeout::EachWait => timeout(TIMEOUT, body.frame()).await.map_err(|_| Outcome::Timeout)?,
+                Timeout::EachWait => {
+                    timeout(self.sdk.patience, body.frame()).await.map_err(|_| Outcome::Timeout)?
+                }
                 Timeout::Head => body.frame().await,
             };
             match frame {
@@ -248,7 +267,7 @@ impl Client {
                     whole.extend_from_slice(&piece);
                 }
                 Ok(None) => break,
-                Err(outcome) => return Ended { part: true, ..Ended::with(outcome) },
+                Err(outcome) => return Ended { at: Stage::Part, ..Ended::with(outcome) },
             }
         }
         let (is_answer, read) = answer::plain(self.sdk.protocol, &whole);

@@ -1,26 +1,28 @@
 //! What the official SDKs do when a call fails: a row of data for each, and one decision for all.
 //!
-//! The rows were read from the sources of the versions that they name, and the current ones were compared with what
-//! those SDKs do before a mock that resets, cuts, garbles and refuses. The decision is pure: what came back, how often
-//! it has been tried, the time of day and a random number go in, a wait comes out.
+//! The rows were read from the sources of the versions that they name, and `tests/sdk` holds them against those. The
+//! decision is pure: what came back, how often it has been tried, the time of day and a random number go in, a wait
+//! comes out.
 
 use std::time::{Duration, SystemTime};
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 /// A client that is imitated.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sdk {
     pub name: &'static str,
     pub version: &'static str,
     pub protocol: Protocol,
     /// Retries after the first attempt.
     pub retries: u32,
+    pub reads: Reads,
     pub hints: Hints,
+    pub patience: Duration,
+    /// What the patience is for.
     pub timeout: Timeout,
     /// The headers that tell the timeout in seconds.
-    pub timeout_headers: &'static [&'static str],
+    pub tells: &'static [(&'static str, Told)],
     /// A plain answer that breaks after its head is tried again.
     pub retries_broken_body: bool,
 }
@@ -31,15 +33,34 @@ pub enum Protocol {
     Anthropic,
 }
 
+/// How a wait is read that an answer asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reads {
+    /// A header is a number as a whole, or none.
+    Python,
+    /// A number at its beginning counts; zero milliseconds are no word at all where there are seconds too.
+    Node,
+}
+
 /// Which waits that an answer asks for are obeyed. All others fall back to the SDK's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hints {
-    /// Any; what is nothing or past means at once.
-    All,
+    /// Any up to this; whatever else stands there, nonsense too, means at once.
+    OrAtOnce(Duration),
     /// Positive ones up to this.
     UpTo(Duration),
+    /// Positive ones; a longer one counts as this.
+    AtMost(Duration),
     /// Positive ones up to this; a longer one ends the call.
     OrGiveUp(Duration),
+}
+
+/// When a header has the timeout's seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told {
+    Always,
+    /// If it is the SDK's own and no stream is asked for; else the name of a value in the SDK's code.
+    IfOwnAndWhole,
 }
 
 /// What the timeout bounds. All connect within [`CONNECT`].
@@ -51,52 +72,62 @@ pub enum Timeout {
     Head,
 }
 
-pub const TIMEOUT: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(600);
 pub const CONNECT: Duration = Duration::from_secs(5);
 
 const FIRST_WAIT: f64 = 0.5;
 const LONGEST_WAIT: f64 = 8.0;
+/// Of one timer in Node.
+const LONGEST_TIMER: Duration = Duration::from_millis((1 << 31) - 1);
 
 /// The first is what is used if nothing else is asked for.
 pub const SDKS: [Sdk; 6] = [
     Sdk {
         name: "openai-python",
-        version: "3.57",
+        version: "3.57.0",
         protocol: Protocol::OpenAi,
         retries: 2,
+        reads: Reads::Python,
         hints: Hints::OrGiveUp(Duration::from_secs(120)),
+        patience: PATIENCE,
         timeout: Timeout::EachWait,
-        timeout_headers: &["x-stainless-read-timeout"],
+        tells: &[("x-stainless-read-timeout", Told::Always)],
         retries_broken_body: true,
     },
     Sdk {
         name: "openai-node",
-        version: "6.49",
+        version: "6.49.0",
         protocol: Protocol::OpenAi,
         retries: 2,
-        hints: Hints::All,
+        reads: Reads::Node,
+        hints: Hints::OrAtOnce(LONGEST_TIMER),
+        patience: PATIENCE,
         timeout: Timeout::Head,
-        timeout_headers: &[],
+        tells: &[],
         retries_broken_body: false,
     },
     Sdk {
         name: "anthropic-python",
-        version: "2.14",
+        version: "2.14.0",
         protocol: Protocol::Anthropic,
         retries: 2,
-        hints: Hints::UpTo(Duration::from_secs(4_294_967)),
+        reads: Reads::Python,
+        hints: Hints::AtMost(Duration::from_secs(4_294_967)),
+        patience: PATIENCE,
         timeout: Timeout::EachWait,
-        timeout_headers: &["x-stainless-timeout", "x-stainless-read-timeout"],
+        tells: &[("x-stainless-read-timeout", Told::Always), ("x-stainless-timeout", Told::IfOwnAndWhole)],
         retries_broken_body: true,
     },
     Sdk {
         name: "anthropic-node",
-        version: "1.14",
+        version: "1.14.0",
         protocol: Protocol::Anthropic,
         retries: 2,
-        hints: Hints::UpTo(Duration::from_millis((1 << 31) - 1)),
+        reads: Reads::Node,
+        hints: Hints::UpTo(LONGEST_TIMER),
+        patience: PATIENCE,
         timeout: Timeout::Head,
-        timeout_headers: &["x-stainless-timeout"],
+        tells: &[("x-stainless-timeout", Told::Always)],
         retries_broken_body: false,
     },
     Sdk {
@@ -104,9 +135,11 @@ pub const SDKS: [Sdk; 6] = [
         version: "1",
         protocol: Protocol::OpenAi,
         retries: 2,
+        reads: Reads::Python,
         hints: Hints::UpTo(Duration::from_secs(60)),
+        patience: PATIENCE,
         timeout: Timeout::EachWait,
-        timeout_headers: &["x-stainless-read-timeout"],
+        tells: &[("x-stainless-read-timeout", Told::Always)],
         retries_broken_body: true,
     },
     // A program with an HTTP library and no second try.
@@ -115,9 +148,11 @@ pub const SDKS: [Sdk; 6] = [
         version: "-",
         protocol: Protocol::OpenAi,
         retries: 0,
-        hints: Hints::All,
+        reads: Reads::Python,
+        hints: Hints::OrAtOnce(LONGEST_TIMER),
+        patience: PATIENCE,
         timeout: Timeout::EachWait,
-        timeout_headers: &[],
+        tells: &[("x-stainless-read-timeout", Told::Always)],
         retries_broken_body: false,
     },
 ];
@@ -145,6 +180,16 @@ impl Sdk {
         SDKS.iter().find(|sdk| sdk.name == name)
     }
 
+    /// The headers that tell the timeout.
+    pub fn timeout_headers(&self, stream: bool) -> impl Iterator<Item = (&'static str, HeaderValue)> {
+        let is_told = !stream && self.patience == PATIENCE;
+        let seconds = HeaderValue::from(self.patience.as_secs());
+        self.tells.iter().map(move |(name, told)| match told {
+            Told::IfOwnAndWhole if !is_told => (*name, HeaderValue::from_static("NOT_GIVEN")),
+            _ => (*name, seconds.clone()),
+        })
+    }
+
     /// What follows on an attempt before which `retried` retries were made. `random` is in 0..1.
     pub fn next(&self, came: Came, retried: u32, now: SystemTime, random: f64) -> Next {
         if retried >= self.retries {
@@ -155,26 +200,72 @@ impl Sdk {
             Came::Part if self.retries_broken_body => None,
             Came::Part => return Next::Done,
             Came::Error(status, headers) => {
-                let hint = hint(headers, now);
+                let hint = self.hint(headers, now);
                 if self.gives_up(hint) || !again(status, headers) {
                     return Next::Done;
                 }
-                hint.filter(|seconds| self.obeys(*seconds))
+                hint.and_then(|seconds| self.obeyed(seconds))
             }
         };
         let seconds = hint.unwrap_or_else(|| backoff(retried, random)).max(0.0);
         Next::Retry(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
-    fn gives_up(&self, hint: Option<f64>) -> bool {
-        matches!((self.hints, hint), (Hints::OrGiveUp(most), Some(seconds)) if seconds > most.as_secs_f64())
+    /// The seconds that an answer asks to wait; not a number where an SDK's own arithmetic comes to that.
+    fn hint(&self, headers: &HeaderMap, now: SystemTime) -> Option<f64> {
+        let text = |name: &str| headers.get(name)?.to_str().ok().filter(|text| !text.is_empty());
+        let (millis, seconds) = (text("retry-after-ms"), text("retry-after"));
+        let read = |text: Option<&str>| self.reads.number(text?.trim());
+        let millis = read(millis).map(|millis| millis / 1000.0);
+        let is_void = self.reads == Reads::Node && millis == Some(0.0) && seconds.is_some();
+        millis.filter(|_| !is_void).or_else(|| read(seconds)).or_else(|| {
+            match httpdate::parse_http_date(seconds?) {
+                Ok(date) => Some(since(date, now)),
+                Err(_) => (self.reads == Reads::Node).then_some(f64::NAN),
+            }
+        })
     }
 
-    fn obeys(&self, seconds: f64) -> bool {
-        match self.hints {
-            Hints::All => true,
-            Hints::UpTo(most) | Hints::OrGiveUp(most) => 0.0 < seconds && seconds <= most.as_secs_f64(),
+    fn gives_up(&self, hint: Option<f64>) -> bool {
+        match (self.hints, hint) {
+            (Hints::OrGiveUp(most), Some(seconds)) => seconds.is_finite() && seconds > most.as_secs_f64(),
+            _ => false,
         }
+    }
+
+    fn obeyed(&self, seconds: f64) -> Option<f64> {
+        let fits = |most: Duration| 0.0 < seconds && seconds <= most.as_secs_f64();
+        match self.hints {
+            Hints::OrAtOnce(most) => Some(if fits(most) { seconds } else { 0.0 }),
+            Hints::UpTo(most) | Hints::OrGiveUp(most) => fits(most).then_some(seconds),
+            Hints::AtMost(most) => (seconds > 0.0).then(|| seconds.min(most.as_secs_f64())),
+        }
+    }
+}
+
+impl Reads {
+    fn number(self, text: &str) -> Option<f64> {
+        match self {
+            // What overflows is long, and not the infinity that is written out.
+            Reads::Python => match text.parse::<f64>().ok()? {
+                f64::INFINITY if text.contains(|c: char| c.is_ascii_digit()) => Some(f64::MAX),
+                number => Some(number),
+            },
+            Reads::Node => {
+                let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+                // Rust's `inf` and `nan` are no numbers there.
+                digits.strip_prefix('.').unwrap_or(digits).chars().next().filter(char::is_ascii_digit)?;
+                (1..=text.len()).rev().find_map(|end| text.get(..end)?.parse().ok())
+            }
+        }
+    }
+}
+
+/// Seconds from `now` to `date`, negative if it is past.
+fn since(date: SystemTime, now: SystemTime) -> f64 {
+    match date.duration_since(now) {
+        Ok(ahead) => ahead.as_secs_f64(),
+        Err(past) => -past.duration().as_secs_f64(),
     }
 }
 
@@ -185,19 +276,6 @@ fn again(status: StatusCode, headers: &HeaderMap) -> bool {
         Some(b"false") => false,
         _ => matches!(status.as_u16(), 408 | 409 | 429 | 500..),
     }
-}
-
-/// The seconds that an answer asks to wait.
-fn hint(headers: &HeaderMap, now: SystemTime) -> Option<f64> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let by_number = number("retry-after-ms").map(|millis| millis / 1000.0).or_else(|| number("retry-after"));
-    by_number.filter(|seconds| seconds.is_finite()).or_else(|| {
-        let date = httpdate::parse_http_date(headers.get(RETRY_AFTER)?.to_str().ok()?).ok()?;
-        Some(match date.duration_since(now) {
-            Ok(ahead) => ahead.as_secs_f64(),
-            Err(past) => -past.duration().as_secs_f64(),
-        })
-    })
 }
 
 /// Half a second, doubled with each retry, up to eight; less up to a quarter.
@@ -261,7 +339,7 @@ mod tests {
     #[test]
     fn hints_by_sdk() {
         type Row<'a> = (&'a [(&'static str, &'a str)], [Option<f64>; 5]);
-        let table: [Row; 11] = [
+        let table: [Row; 19] = [
             // openai-python, openai-node, anthropic-python, anthropic-node, openai-python-1
             (&[("retry-after", "3")], [Some(3.0); 5]),
             (&[("retry-after", "1.5")], [Some(1.5); 5]),
@@ -273,7 +351,18 @@ mod tests {
             (&[("retry-after", "121")], [None, Some(121.0), Some(121.0), Some(121.0), Some(0.5)]),
             (&[("retry-after", "0")], [Some(0.5), Some(0.0), Some(0.5), Some(0.5), Some(0.5)]),
             (&[("retry-after", PAST)], [Some(0.5), Some(0.0), Some(0.5), Some(0.5), Some(0.5)]),
-            (&[("retry-after", "later")], [Some(0.5); 5]),
+            (&[("retry-after", "-3")], [Some(0.5), Some(0.0), Some(0.5), Some(0.5), Some(0.5)]),
+            (&[("retry-after", "later")], [Some(0.5), Some(0.0), Some(0.5), Some(0.5), Some(0.5)]),
+            (&[("retry-after", "")], [Some(0.5); 5]),
+            (&[("retry-after", "3s")], [Some(0.5), Some(3.0), Some(0.5), Some(3.0), Some(0.5)]),
+            (&[("retry-after", "inf")], [Some(0.5), Some(0.0), Some(4_294_967.0), Some(0.5), Some(0.5)]),
+            (&[("retry-after", "1e999")], [None, Some(0.0), Some(4_294_967.0), Some(0.5), Some(0.5)]),
+            (&[("retry-after", "5000000")], [None, Some(0.0), Some(4_294_967.0), Some(0.5), Some(0.5)]),
+            (
+                &[("retry-after-ms", "0"), ("retry-after", "3")],
+                [Some(0.5), Some(3.0), Some(0.5), Some(3.0), Some(0.5)],
+            ),
+            (&[("retry-after-ms", "0")], [Some(0.5), Some(0.0), Some(0.5), Some(0.5), Some(0.5)]),
         ];
         for (headers, expected) in table {
             let sdks =
@@ -287,6 +376,22 @@ mod tests {
         let headers = [("retry-after", "300"), ("x-should-retry", "true")];
         assert_eq!(next("openai-python", 503, &headers, 0), None);
         assert_eq!(next("openai-python-1", 503, &headers, 0), Some(0.5));
+    }
+
+    #[test]
+    fn what_is_told_of_the_timeout() {
+        let told = |sdk: &str, stream| -> Vec<(&str, String)> {
+            let headers = Sdk::named(sdk).unwrap().timeout_headers(stream);
+            headers.map(|(name, value)| (name, value.to_str().unwrap().to_owned())).collect()
+        };
+        let seconds = |name| (name, "600".to_owned());
+        assert_eq!(told("openai-python", true), [seconds("x-stainless-read-timeout")]);
+        assert_eq!(told("openai-node", false), []);
+        assert_eq!(told("anthropic-node", true), [seconds("x-stainless-timeout")]);
+        let read = seconds("x-stainless-read-timeout");
+        assert_eq!(told("anthropic-python", false), [read.clone(), seconds("x-stainless-timeout")]);
+        let not_given = ("x-stainless-timeout", "NOT_GIVEN".to_owned());
+        assert_eq!(told("anthropic-python", true), [read, not_given]);
     }
 
     #[test]

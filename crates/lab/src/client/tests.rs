@@ -16,9 +16,9 @@ async fn world(sdk: &str, script: &str) -> World {
     let tuning = Tuning { strict: true, chunks: 4, ..Tuning::default() };
     let options = Options { tuning, script: script.parse().unwrap(), ..Options::default() };
     let mock = Mock::start_local(options).await.unwrap();
-    let sdk = Sdk::named(sdk).unwrap();
+    let sdk = *Sdk::named(sdk).unwrap();
     let base = format!("http://{}", mock.addr()).parse().unwrap();
-    let place = Place::new(sdk, &base, "sk-test", HeaderName::from_static("x-fate")).unwrap();
+    let place = Place::new(&sdk, &base, "sk-test", HeaderName::from_static("x-fate")).unwrap();
     World { mock, client: Client { http: web::client().unwrap(), sdk }, place }
 }
 
@@ -91,6 +91,27 @@ async fn a_stream_that_does_not_end_well_is_not_whole_and_not_tried_again() {
     assert_eq!(outcome("openai-python", "cut 1x; ok", true).await, (Outcome::Cut, 1));
     assert_eq!(outcome("anthropic-python", "error 1x; ok", true).await, (Outcome::Error, 1));
     assert_eq!(outcome("openai-python", "garbage 1x; ok", true).await, (Outcome::Error, 1));
+}
+
+/// Its own patience of ten minutes would be long.
+#[tokio::test]
+async fn silence_after_the_head_is_the_end_of_pythons_streams_and_not_of_its_plain_answers() {
+    let impatient = async |sdk: &str, script: &str, stream: bool| {
+        let mut world = world(sdk, script).await;
+        world.client.sdk.patience = Duration::from_millis(200);
+        let seen = world.call(stream).await;
+        (seen.outcome, seen.attempts)
+    };
+    assert_eq!(impatient("openai-python", "stall 1x; ok", true).await, (Outcome::Timeout, 1));
+    assert_eq!(impatient("openai-python", "stall 1x; ok", false).await, (Outcome::Ok, 2));
+    // Node waits until the connection breaks.
+    assert_eq!(impatient("openai-node", "stall 2s; ok", true).await, (Outcome::Cut, 1));
+}
+
+#[tokio::test]
+async fn a_caller_tells_how_long_it_waited() {
+    let world = world("openai-node", "429(retry-after=1) 1x; 503 1x; ok").await;
+    assert_eq!(world.call(false).await.waits, [1.0, 0.75].map(Duration::from_secs_f64));
 }
 
 async fn outcome(sdk: &str, script: &str, stream: bool) -> (Outcome, u32) {
