@@ -6,8 +6,8 @@ use super::markup::{Element, element, text};
 use super::outcome::{KINDS, Kind};
 use super::plot::{Plot, legend, percent, sample};
 use super::scale::{Scale, digits};
-use super::{Pick, picked, style};
-use crate::document::{Document, Figures, Target};
+use super::{Pick, measured, picked};
+use crate::document::{Document, Figures};
 use crate::table::names;
 
 const BAR: f64 = 14.0;
@@ -54,21 +54,17 @@ pub(super) fn amounts(document: &Document) -> Vec<Element> {
         .collect()
 }
 
-fn measured(document: &Document) -> impl Iterator<Item = (usize, &Target)> {
-    document.targets.iter().enumerate().filter(|(_, target)| target.cannot.is_none())
-}
-
 fn amount(document: &Document, title: &str, words: &str, axis: &'static str, bars: Pick) -> Option<Element> {
     let rows = picked(document, bars);
     let most = rows.iter().flat_map(|(_, _, bars)| bars.iter().map(|(_, value)| *value)).reduce(f64::max)?;
     let across = Scale::linear(most);
     let (mut inside, mut y) = (Vec::new(), 0.0);
-    for (number, target, bars) in &rows {
+    for (style, target, bars) in &rows {
         inside.push(text("text", &target.name).set("x", 4).set("y", y + NAME - 7.0).class("name"));
         y += NAME;
         for (at, (name, value)) in bars.iter().enumerate() {
             let last = at + 1 == bars.len();
-            let class = if last { format!("bar {}", style(*number)) } else { "bar hollow".to_owned() };
+            let class = if last { format!("bar {style}") } else { "bar hollow".to_owned() };
             inside.push(bar(across.place(*value), y, &class));
             let said = format!("{} {name}", digits(*value));
             let end = percent(across.place(*value));

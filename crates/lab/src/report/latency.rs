@@ -3,7 +3,7 @@
 use super::markup::{Element, element, text};
 use super::plot::{Path, Plot, legend, line, mark, percent, sample, stretched};
 use super::scale::{Scale, time};
-use super::{Pick, picked, short_time, style};
+use super::{Pick, measured, picked, short_time};
 use crate::document::{Document, Figures, Target};
 
 const HEIGHT: f64 = 240.0;
@@ -12,11 +12,8 @@ const QUANTILES: [(f64, &str, &str); 3] =
 
 /// For each target, which share of its calls had a whole answer after how long.
 pub(super) fn curves(document: &Document) -> Option<Element> {
-    let took: Vec<(usize, &Target, Vec<f64>)> = document
-        .targets
-        .iter()
-        .enumerate()
-        .map(|(number, target)| (number, target, took(target)))
+    let took: Vec<(&str, &Target, Vec<f64>)> = measured(document)
+        .map(|(style, target)| (style, target, took(target)))
         .filter(|(_, _, took)| !took.is_empty())
         .collect();
     if took.is_empty() {
@@ -24,12 +21,12 @@ pub(super) fn curves(document: &Document) -> Option<Element> {
     }
     let across = Scale::over(took.iter().flat_map(|(_, _, took)| took.iter().copied()));
     let level = |share: f64| HEIGHT * (1.0 - share);
-    let lines = took.iter().filter_map(|(number, target, took)| curve(*number, target, took, across));
-    let marks = took.iter().flat_map(|(number, target, _)| {
+    let lines = took.iter().filter_map(|(style, target, took)| curve(style, target, took, across));
+    let marks = took.iter().flat_map(|(style, target, _)| {
         let share = target.figures.ok as f64 / target.figures.calls.max(1) as f64;
-        percentiles(&target.figures).into_iter().map(move |(quantile, shape, at)| {
-            mark(shape, across.place(at), level(quantile * share), style(*number))
-        })
+        percentiles(&target.figures)
+            .into_iter()
+            .map(move |(quantile, shape, at)| mark(shape, across.place(at), level(quantile * share), style))
     });
     let inside = std::iter::once(stretched(HEIGHT, lines)).chain(marks).collect();
     let left = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (level(share), format!("{} %", share * 100.0)));
@@ -39,7 +36,7 @@ pub(super) fn curves(document: &Document) -> Option<Element> {
     let words = "The share of all calls that had their whole answer after this time, counted from when they should \
                  have been sent. The further left the better; a curve that ends below 100 % means that the others \
                  got none. The marks are percentiles of the whole answers.";
-    let targets = took.iter().map(|(number, target, _)| (stroke(*number), target.name.clone()));
+    let targets = took.iter().map(|(style, target, _)| (stroke(style), target.name.clone()));
     let figure = element("figure").add(text("h3", "How long the answers took")).add(text("p", words));
     Some(figure.add(legend(targets.chain(shapes(3)))).add(plot))
 }
@@ -52,7 +49,7 @@ fn took(target: &Target) -> Vec<f64> {
     took
 }
 
-fn curve(number: usize, target: &Target, took: &[f64], across: Scale) -> Option<Element> {
+fn curve(style: &str, target: &Target, took: &[f64], across: Scale) -> Option<Element> {
     let share = |count: usize| HEIGHT * (1.0 - count as f64 / target.timeline.len() as f64);
     let mut path = Path::default();
     path.go(0.0, HEIGHT);
@@ -68,7 +65,7 @@ fn curve(number: usize, target: &Target, took: &[f64], across: Scale) -> Option<
     }
     path.down(share(took.len()));
     path.across(100.0);
-    path.drawn(format!("curve {}", style(number)))
+    path.drawn(format!("curve {style}"))
 }
 
 fn percentiles(figures: &Figures) -> Vec<(f64, &'static str, f64)> {
@@ -76,8 +73,8 @@ fn percentiles(figures: &Figures) -> Vec<(f64, &'static str, f64)> {
     QUANTILES.iter().zip(at).filter_map(|((quantile, _, shape), at)| Some((*quantile, *shape, at?))).collect()
 }
 
-fn stroke(number: usize) -> Element {
-    sample([line(("0", 7.0), ("24", 7.0)).class(format!("curve {}", style(number)))])
+fn stroke(style: &str) -> Element {
+    sample([line(("0", 7.0), ("24", 7.0)).class(format!("curve {style}"))])
 }
 
 fn shapes(count: usize) -> impl Iterator<Item = (Element, String)> {
@@ -100,9 +97,11 @@ const STREAMS: [(&str, &str, Pick); 3] = [
     ("Pieces under way", "From when the provider sent a piece to when its caller had it.", |figures| {
         vec![("circle", figures.chunk_transit_p50_ms), ("triangle", figures.chunk_transit_p99_ms)]
     }),
-    ("Pieces behind the pace", "How much later than the provider's pace a piece came.", |figures| {
-        vec![("circle", figures.chunk_late_p50_ms), ("triangle", figures.chunk_late_p99_ms)]
-    }),
+    (
+        "Pieces behind the pace",
+        "How much later than its pace asks a piece came, the provider's own delays included.",
+        |figures| vec![("circle", figures.chunk_late_p50_ms), ("triangle", figures.chunk_late_p99_ms)],
+    ),
 ];
 
 pub(super) fn streams(document: &Document) -> Vec<Element> {
@@ -115,17 +114,16 @@ fn ranges(document: &Document, title: &str, words: &str, range: Pick) -> Option<
     let rows = picked(document, range);
     let most = rows.iter().flat_map(|(_, _, marks)| marks.iter().map(|(_, at)| *at)).reduce(f64::max)?;
     let across = Scale::linear(most);
-    let inside = rows.iter().enumerate().flat_map(|(row, (number, target, marks))| {
+    let inside = rows.iter().enumerate().flat_map(|(row, (style, target, marks))| {
         let y = ROW * row as f64 + 30.0;
-        let class = style(*number);
         let ends =
             [marks.first(), marks.last()].map(|end| percent(across.place(end.map_or(0.0, |(_, at)| *at))));
         let said = marks.iter().map(|(_, at)| short_time(*at)).collect::<Vec<_>>().join(" / ");
         let name =
             text("text", format!("{}: {said}", target.name)).set("x", 4).set("y", y - 12.0).class("name");
-        let between = line((&ends[0], y), (&ends[1], y)).class(format!("curve {class}"));
+        let between = line((&ends[0], y), (&ends[1], y)).class(format!("curve {style}"));
         let marks =
-            marks.iter().map(|(shape, at)| mark(shape, across.place(*at), y, &class)).collect::<Vec<_>>();
+            marks.iter().map(|(shape, at)| mark(shape, across.place(*at), y, style)).collect::<Vec<_>>();
         [name, between].into_iter().chain(marks)
     });
     let inside: Vec<Element> = inside.collect();

@@ -15,8 +15,8 @@ use crate::table::{Row, bare, rows, short};
 use markup::{Element, element, text};
 
 const STYLE: &str = include_str!("style.css");
-/// As many as the page has colours; further targets take them from the start.
-const STYLES: usize = 6;
+/// Classes of targets: the first target, the gate, and the others, who share what is left.
+const STYLES: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 
 /// A section for each document, with a table of contents if there are several.
 pub fn html(documents: &[Document]) -> String {
@@ -101,7 +101,7 @@ fn facts(document: &Document) -> Element {
     let facts = [
         ("Parameters", format!("{} (times in ms)", listed(parameters.collect()))),
         ("Rounds", rounds),
-        ("Targets", listed(targets.collect())),
+        ("Targets", targets.collect::<Vec<_>>().join("; ")),
         ("Machine", document.machine.to_string()),
         ("Versions", listed(versions.collect())),
         ("Started", format!("{}, took {}", to_the_second(&document.started), scale::time(document.took_ms))),
@@ -152,23 +152,31 @@ fn cannot(target: &Target) -> Option<Element> {
     Some(words.add(text("b", format!("{} was not measured: ", target.name))).text(format!("{why}.")))
 }
 
-/// The class of the target of this number, the same in every chart.
-fn style(number: usize) -> String {
-    format!("t{}", number % STYLES)
+/// The targets that were measured, each with its class: the same in every chart, and the gate's in every section.
+fn measured(document: &Document) -> impl Iterator<Item = (&'static str, &Target)> {
+    let mut others = STYLES[2..].iter().copied().cycle();
+    let styled = document.targets.iter().enumerate().map(move |(number, target)| {
+        let style = match target.name.as_str() {
+            _ if number == 0 => Some(STYLES[0]),
+            "gate" => Some(STYLES[1]),
+            _ => others.next(),
+        };
+        (style.unwrap_or_default(), target)
+    });
+    styled.filter(|(_, target)| target.cannot.is_none())
 }
 
 /// Some of a target's figures, each with its name or its shape.
 type Pick = fn(&Figures) -> Vec<(&'static str, Option<f64>)>;
 
-/// A target, its number, and those of the figures that it has.
-type Picked<'a> = (usize, &'a Target, Vec<(&'static str, f64)>);
+/// A target's class, the target, and those of the figures that it has.
+type Picked<'a> = (&'static str, &'a Target, Vec<(&'static str, f64)>);
 
 /// Of every target that was measured and has any.
 fn picked(document: &Document, pick: Pick) -> Vec<Picked<'_>> {
-    let measured = document.targets.iter().enumerate().filter(|(_, target)| target.cannot.is_none());
-    let picked = measured.map(|(number, target)| {
+    let picked = measured(document).map(|(style, target)| {
         let figures = pick(&target.figures).into_iter();
-        (number, target, figures.filter_map(|(name, figure)| Some((name, figure?))).collect::<Vec<_>>())
+        (style, target, figures.filter_map(|(name, figure)| Some((name, figure?))).collect::<Vec<_>>())
     });
     picked.filter(|(_, _, figures)| !figures.is_empty()).collect()
 }
