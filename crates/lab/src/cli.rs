@@ -1,11 +1,12 @@
-//! `sluicegate bench`: what was typed, resolved; then an experiment, and its report on standard output.
+//! `sluicegate bench`: what was typed, resolved; then an experiment, its report on standard output,
+//! and as a page where that is asked for.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use http::HeaderName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +18,7 @@ use crate::document::Document;
 use crate::experiment::{self, Settings};
 use crate::knobs::{Knobs, Typed};
 use crate::scenario::{SCENARIOS, Scenario, named};
-use crate::table;
+use crate::{report, table};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Bench {
@@ -60,6 +61,16 @@ pub struct Bench {
     /// Print the report as one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write the report as a page too, and the JSON document beside it: out.html, out.json
+    #[arg(long, value_name = "FILE", value_parser = page)]
+    pub report: Option<Page>,
+}
+
+/// Where the report goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub html: PathBuf,
+    pub json: PathBuf,
 }
 
 /// Runs the command. `program` is the executable that has the commands `serve`, `mock` and `relay`.
@@ -79,12 +90,25 @@ fn start(bench: &Bench, program: &Path) -> Result<()> {
     let _as_many_as_there_are = rlimit::increase_nofile_limit(u64::MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let document = runtime.block_on(until_told(&settings, program))?;
-    let text = match bench.json {
-        true => serde_json::to_string_pretty(&document)? + "\n",
-        false => table::render(&document),
-    };
+    let json = serde_json::to_string_pretty(&document)? + "\n";
+    let text = if bench.json { json.clone() } else { table::render(&document) };
     std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    match &bench.report {
+        Some(page) => page.write(&document, &json),
+        None => Ok(()),
+    }
+}
+
+impl Page {
+    fn write(&self, document: &Document, json: &str) -> Result<()> {
+        let write = |path: &Path, text: &str| {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        write(&self.html, &report::html(std::slice::from_ref(document)))?;
+        write(&self.json, json)?;
+        eprintln!("report: {}, its numbers: {}", self.html.display(), self.json.display());
+        Ok(())
+    }
 }
 
 /// However this ends, the processes that it started are dropped, and so ended.
@@ -157,6 +181,20 @@ fn target(text: &str) -> Result<(String, Url), String> {
     }
 }
 
+/// A place that can't be written to is better known before the experiment than after it.
+fn page(text: &str) -> Result<Page, String> {
+    let html = PathBuf::from(text);
+    let json = html.with_extension("json");
+    let parent = html.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if html.file_name().is_none() || html.is_dir() || html == json {
+        return Err("it has to be a file such as out.html".to_owned());
+    }
+    match parent.is_dir() {
+        true => Ok(Page { html, json }),
+        false => Err(format!("there is no directory {}", parent.display())),
+    }
+}
+
 fn url(text: &str) -> Result<Url, String> {
     let url: Url = text.trim().parse().map_err(|why| format!("no URL: {why}"))?;
     match url.scheme() {
@@ -203,6 +241,9 @@ mod tests {
         assert!(error("crowd --fault 3s").contains("means nothing in `crowd`"));
         assert!(error("crowd --direct http://a --mock 127.0.0.1:1").contains("cannot be used with"));
         assert!(error("hang --endless --fault 3s").contains("cannot be used with"));
+        assert!(error("crowd --report /nowhere/at/all.html").contains("no directory"));
+        assert!(error("crowd --report out.json").contains("out.html"));
+        assert!(error("crowd --report /").contains("out.html"));
         assert!(error("prefix --sdk anthropic-node").contains("OpenAI"));
     }
 
@@ -213,5 +254,18 @@ mod tests {
         assert!(settings.knobs.endless);
         assert_eq!((settings.knobs.calls, settings.model.as_str()), (7, "claude-haiku-4-5"));
         assert_eq!(settings.targets[0].0, "a");
+    }
+
+    #[test]
+    fn a_report_is_a_page_and_the_document_that_it_was_made_from() {
+        let directory = tempfile::tempdir().unwrap();
+        let html = directory.path().join("out.html");
+        let page = page(html.to_str().unwrap()).unwrap();
+        assert_eq!(page.json, directory.path().join("out.json"));
+        let document = Document { title: "So it was".to_owned(), ..Document::default() };
+        page.write(&document, &serde_json::to_string(&document).unwrap()).unwrap();
+        assert!(std::fs::read_to_string(&page.html).unwrap().contains("So it was"));
+        let read: Document = serde_json::from_str(&std::fs::read_to_string(&page.json).unwrap()).unwrap();
+        assert_eq!(read, document);
     }
 }

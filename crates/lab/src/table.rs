@@ -1,4 +1,8 @@
-//! The report for people: targets side by side, then the verdict.
+//! The report for people: targets side by side, then the verdict. The report as a page shows the same rows.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use crate::document::{Document, Figures, Target};
 
@@ -7,19 +11,18 @@ const MOST_WIDTH: usize = 34;
 type Count = fn(&Figures) -> Option<u64>;
 type Time = fn(&Figures) -> Option<f64>;
 
-/// Rows that nobody has a value for are left out.
-const COUNTS: [(&str, Count); 8] = [
-    ("calls", |figures| Some(figures.calls)),
-    ("calls at the provider", |figures| figures.upstream_calls),
-    ("most of them at once", |figures| figures.most_in_flight),
-    ("whole answers", |figures| Some(figures.ok)),
-    ("refused", |figures| Some(figures.refused)),
-    ("failed", |figures| Some(figures.failed)),
-    ("input tokens", |figures| figures.input_tokens),
-    ("of them in the provider's cache", |figures| figures.cached_input_tokens),
+/// Label, name of the figure, figure. Rows that nobody has a value for are left out.
+const COUNTS: [(&str, &str, Count); 8] = [
+    ("calls", "calls", |figures| Some(figures.calls)),
+    ("calls at the provider", "upstream_calls", |figures| figures.upstream_calls),
+    ("most of them at once", "most_in_flight", |figures| figures.most_in_flight),
+    ("whole answers", "ok", |figures| Some(figures.ok)),
+    ("refused", "refused", |figures| Some(figures.refused)),
+    ("failed", "failed", |figures| Some(figures.failed)),
+    ("input tokens", "input_tokens", |figures| figures.input_tokens),
+    ("of them in the provider's cache", "cached_input_tokens", |figures| figures.cached_input_tokens),
 ];
 
-/// By the name of the figure, for its spread.
 const TIMES: [(&str, &str, Time); 15] = [
     ("p50 ms", "p50_ms", |figures| figures.p50_ms),
     ("p95 ms", "p95_ms", |figures| figures.p95_ms),
@@ -38,11 +41,30 @@ const TIMES: [(&str, &str, Time); 15] = [
     ("processor µs a call", "cpu_us_per_call", |figures| figures.cpu_us_per_call),
 ];
 
+/// One figure of all targets, in their order; `None` where a target has none.
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) cells: Vec<Option<Cell>>,
+}
+
+pub(crate) struct Cell {
+    pub(crate) value: String,
+    /// The smallest and the largest over the rounds.
+    pub(crate) spread: Option<(String, String)>,
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let spread = self.spread.as_ref().map(|(min, max)| format!(" ({min}–{max})"));
+        write!(out, "{}{}", self.value, spread.unwrap_or_default())
+    }
+}
+
 pub fn render(document: &Document) -> String {
     let mut lines = vec![format!("{}: {}", document.scenario, document.title), String::new()];
     lines.extend(document.story.iter().map(|line| format!("  {line}")));
     lines.push(String::new());
-    lines.extend(grid(&rows(document)));
+    lines.extend(grid(&text(document)));
     lines.push(String::new());
     if document.rounds > 1 {
         lines.push(format!(
@@ -66,45 +88,61 @@ pub fn render(document: &Document) -> String {
     lines.join("\n") + "\n"
 }
 
-fn bare(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+pub(crate) fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        // `1500`, not `1500.0`.
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        value => value.to_string(),
+    }
 }
 
-fn rows(document: &Document) -> Vec<Vec<String>> {
+fn text(document: &Document) -> Vec<Vec<String>> {
+    let names = document.targets.iter().map(|target| target.name.clone());
+    let head = std::iter::once(String::new()).chain(names).collect();
+    let line = |row: Row| {
+        let cells = row.cells.iter().map(|cell| cell.as_ref().map_or("–".to_owned(), Cell::to_string));
+        std::iter::once(row.label.clone()).chain(cells).collect()
+    };
+    std::iter::once(head).chain(rows(document).into_iter().map(line)).collect()
+}
+
+pub(crate) fn rows(document: &Document) -> Vec<Row> {
     let targets = &document.targets;
-    let mut rows = vec![head(targets)];
-    for (label, get) in COUNTS {
-        let cell = |target: &Target| measured(target, get(&target.figures).map(|count| count.to_string()));
+    let spread =
+        |target: &Target, name: &str| target.spread.get(name).copied().filter(|_| document.rounds > 1);
+    let mut rows = Vec::new();
+    for (label, name, get) in COUNTS {
+        let cell = |target: &Target| {
+            let spread = spread(target, name).filter(|spread| spread.min < spread.max);
+            let spread = spread.map(|spread| (spread.min.to_string(), spread.max.to_string()));
+            Some(Cell { value: get(&target.figures)?.to_string(), spread })
+        };
         push(&mut rows, label, targets, cell);
     }
     for fate in names(targets, |figures| figures.fates.keys()) {
-        let cell = |target: &Target| measured(target, target.figures.fates.get(&fate).map(u64::to_string));
-        push(&mut rows, &format!("fate: {fate}"), targets, cell);
+        push(&mut rows, &format!("fate: {fate}"), targets, |target| of(&target.figures.fates, &fate));
     }
     for outcome in names(targets, |figures| figures.outcomes.keys()).into_iter().filter(|name| name != "ok") {
-        let cell =
-            |target: &Target| measured(target, target.figures.outcomes.get(&outcome).map(u64::to_string));
-        push(&mut rows, &format!("ended: {outcome}"), targets, cell);
+        push(&mut rows, &format!("ended: {outcome}"), targets, |target| {
+            of(&target.figures.outcomes, &outcome)
+        });
     }
     for (label, name, get) in TIMES {
         let cell = |target: &Target| {
-            let spread = target.spread.get(name).filter(|_| document.rounds > 1);
-            let time = get(&target.figures).map(|time| match spread {
-                Some(spread) => format!("{} ({}–{})", short(time), short(spread.min), short(spread.max)),
-                None => short(time),
-            });
-            measured(target, time)
+            let spread = spread(target, name).map(|spread| (short(spread.min), short(spread.max)));
+            Some(Cell { value: short(get(&target.figures)?), spread })
         };
         push(&mut rows, label, targets, cell);
     }
     rows
 }
 
-fn head(targets: &[Target]) -> Vec<String> {
-    std::iter::once(String::new()).chain(targets.iter().map(|target| target.name.clone())).collect()
+fn of(counts: &BTreeMap<String, u64>, name: &str) -> Option<Cell> {
+    Some(Cell { value: counts.get(name)?.to_string(), spread: None })
 }
 
-fn names<'a, K: Iterator<Item = &'a String>>(
+pub(crate) fn names<'a, K: Iterator<Item = &'a String>>(
     targets: &'a [Target],
     keys: impl Fn(&'a Figures) -> K,
 ) -> Vec<String> {
@@ -115,25 +153,16 @@ fn names<'a, K: Iterator<Item = &'a String>>(
 }
 
 /// A target that was not measured has no counts either, not zeros.
-fn measured(target: &Target, cell: Option<String>) -> Option<String> {
-    cell.filter(|_| target.cannot.is_none())
-}
-
-fn push(
-    rows: &mut Vec<Vec<String>>,
-    label: &str,
-    targets: &[Target],
-    cell: impl Fn(&Target) -> Option<String>,
-) {
-    let cells: Vec<Option<String>> = targets.iter().map(cell).collect();
+fn push(rows: &mut Vec<Row>, label: &str, targets: &[Target], cell: impl Fn(&Target) -> Option<Cell>) {
+    let measured = |target: &Target| cell(target).filter(|_| target.cannot.is_none());
+    let cells: Vec<Option<Cell>> = targets.iter().map(measured).collect();
     if cells.iter().any(Option::is_some) {
-        let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "–".to_owned()));
-        rows.push(std::iter::once(label.to_owned()).chain(cells).collect());
+        rows.push(Row { label: label.to_owned(), cells });
     }
 }
 
 /// Three digits that matter.
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => format!("{number:.0}"),
         number if number >= 10.0 => format!("{number:.1}"),
