@@ -110,6 +110,25 @@ fn people_get_a_table() {
 }
 
 #[test]
+fn a_report_is_a_page_with_its_numbers_beside_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (page, numbers) = (directory.path().join("out.html"), directory.path().join("out.json"));
+    let asked =
+        "crowd --calls 7 --latency 100ms --rounds 1 --target nobody=http://127.0.0.1:9/v1 --json --report";
+    let output = bench(&format!("{asked} {}", page.display()));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    for path in [&page, &numbers] {
+        assert!(told.contains(&path.display().to_string()), "{told}");
+    }
+    assert_eq!(fs::read(&numbers).expect("the document"), output.stdout);
+    let page = fs::read_to_string(&page).expect("the page");
+    assert!(page.contains("all 7 callers got a whole answer"), "{page}");
+    assert!(page.contains("nobody was not measured"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("src="), "{page}");
+}
+
+#[test]
 fn bad_arguments_are_refused_before_anything_is_started() {
     for (arguments, code, why) in [
         ("", 2, "SCENARIO"),
