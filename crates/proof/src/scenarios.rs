@@ -22,7 +22,7 @@ use crate::streams::Streams;
 const SETTLE: Duration = Duration::from_millis(150);
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
-pub const SCENARIOS: [&str; 16] = [
+pub const SCENARIOS: [&str; 17] = [
     "cpu-small",
     "cpu-large",
     "cpu-small-alone",
@@ -33,6 +33,7 @@ pub const SCENARIOS: [&str; 16] = [
     "cpu-translated",
     "cpu-translated-chunk",
     "cpu-1000rps",
+    "cpu-1000rps-alone",
     "latency-1",
     "saturation",
     "memory",
@@ -134,6 +135,7 @@ impl Bench {
             "cpu-translated" => self.cpu_translated().await,
             "cpu-translated-chunk" => self.cpu_translated_chunk().await,
             "cpu-1000rps" => self.cpu_paced().await,
+            "cpu-1000rps-alone" => self.cpu_alone("cpu-1000rps-alone", &self.paced(), 1.6).await,
             "latency-1" => self.latency().await,
             "saturation" => self.saturation().await,
             "memory" => self.memory().await,
@@ -196,9 +198,13 @@ impl Bench {
     }
 
     async fn cpu_paced(&self) -> Result<Vec<Row>> {
+        Ok(vec![self.cpu_of_calls("cpu-1000rps", &self.gate, &self.paced(), MISSES, 1.6).await?])
+    }
+
+    /// A call each millisecond.
+    fn paced(&self) -> Load {
         let interval = Duration::from_millis(1);
-        let load = Load { interval: Some(interval), ..closed(Prompts::small(), 64, self.sizes.paced_calls) };
-        Ok(vec![self.cpu_of_calls("cpu-1000rps", &self.gate, &load, MISSES, 1.6).await?])
+        Load { interval: Some(interval), ..closed(Prompts::small(), 64, self.sizes.paced_calls) }
     }
 
     pub(crate) async fn cpu_of_calls(

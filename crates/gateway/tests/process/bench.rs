@@ -150,6 +150,8 @@ async fn whoever_ends_it_ends_what_it_started() {
     let started = async || Some(children(bench.pid())).filter(|children| children.len() == 2);
     let children = until("mock and gate run", secs(20), started).await;
     bench.signal("TERM");
+    // Its last words are read by a thread of the test's, which may be behind.
+    bench.says("sluicegate bench: terminated").await;
     assert_eq!(bench.exit(secs(10)).await, Some(1));
     assert_eq!(bench.log(), "sluicegate bench: terminated");
     for child in children {
