@@ -119,21 +119,13 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan {
-        provider,
-        model,
-        mut request,
-        passage,
-        ticket,
-        patience,
-        progress,
-        since: waits_from,
-        streams,
-    } = plan;
+    let Plan { provider, model, mut request, passage, ticket, patience, progress, since, streams } = plan;
     let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
         Ok(back) => back.map(Box::new),
         Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
     };
+    // The time of translating is the gate's own: neither a queue's nor the provider's.
+    let waits_from = if back.is_some() { Instant::now() } else { since };
     let (permit, asked) = match provider.standing.lane.try_enter() {
         Some(permit) => (permit, waits_from),
         None => match Box::pin(queue(&provider, ticket, &patience, waits_from)).await {

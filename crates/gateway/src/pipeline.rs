@@ -396,7 +396,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
 
 /// Counts tokens in a provider's stead.
 fn count(counted: &dyn Dialect, body: &[u8]) -> Result<Departed, Refusal> {
-    let tokens = estimate(counted, body).unwrap_or(Ok(0))?;
+    let tokens = estimate(counted, body).ok_or(Refusal::Internal)??;
     Ok(Departed::Counted(format!("{{\"input_tokens\":{tokens}}}").into()))
 }
 

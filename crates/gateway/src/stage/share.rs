@@ -80,7 +80,9 @@ impl Asked<'_> {
             return None;
         }
         // Whose answers are whose: those of a caller's own key are for that key alone.
-        let own = self.client.filter(|_| self.provider.credential.is_none()).map(ClientCredential::digest);
+        // Where the answer is translated the key does not go up, and nobody's account is asked.
+        let goes_up = self.provider.credential.is_none() && self.crossing.is_none();
+        let own = self.client.filter(|_| goes_up).map(ClientCredential::digest);
         let scope = own.as_ref().map_or(&[][..], |digest| digest);
         let parts = Parts {
             dialect: self.dialect.name(),

@@ -100,3 +100,23 @@ async fn clients_of_both_protocols_do_not_share() {
     );
     assert_eq!(mock.stats().arrived, 2);
 }
+
+/// A caller's key does not go to the other vendor, so it is nobody's account that is asked: before a provider without a
+/// key all callers share.
+#[tokio::test(start_paused = true)]
+async fn callers_whose_keys_do_not_go_up_share() {
+    let (world, mock) = World::before(mock());
+    for (key, fate) in [("Bearer one", "miss"), ("Bearer two", "hit")] {
+        let mut asked = request(http::Method::POST, CHAT, chat_to_claude("why?").to_string());
+        asked.headers_mut().insert("authorization", http::HeaderValue::from_static(key));
+        let reply = world.ask(asked).await;
+        assert_eq!(
+            (reply.status.as_u16(), reply.header("x-sluicegate-cache")),
+            (200, fate),
+            "{}",
+            reply.text()
+        );
+    }
+    assert_eq!(mock.stats().arrived, 1);
+    assert_eq!(mock.requests(1)[0].header("authorization"), None);
+}
