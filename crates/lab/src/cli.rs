@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
 
 use crate::client::sdk::{Protocol, SDKS, Sdk};
-use crate::document::Document;
+use crate::document::{Document, FORMAT};
 use crate::experiment::{self, Settings};
 use crate::knobs::{Knobs, Typed};
 use crate::scenario::{SCENARIOS, Scenario, named};
@@ -64,6 +64,9 @@ pub struct Bench {
     /// Write the report as a page too, and the JSON document beside it: out.html, out.json
     #[arg(long, value_name = "FILE", value_parser = page)]
     pub report: Option<Page>,
+    /// An earlier report's JSON document that goes on the page before this one; repeatable
+    #[arg(long, value_name = "FILE", requires = "report", value_parser = earlier)]
+    pub with: Vec<Box<Document>>,
 }
 
 /// Where the report goes.
@@ -94,17 +97,19 @@ fn start(bench: &Bench, program: &Path) -> Result<()> {
     let text = if bench.json { json.clone() } else { table::render(&document) };
     std::io::stdout().write_all(text.as_bytes())?;
     match &bench.report {
-        Some(page) => page.write(&document, &json),
+        Some(page) => page.write(&bench.with, document, &json),
         None => Ok(()),
     }
 }
 
 impl Page {
-    fn write(&self, document: &Document, json: &str) -> Result<()> {
+    fn write(&self, earlier: &[Box<Document>], document: Document, json: &str) -> Result<()> {
+        let all: Vec<Document> =
+            earlier.iter().map(|document| Document::clone(document)).chain([document]).collect();
         let write = |path: &Path, text: &str| {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
         };
-        write(&self.html, &report::html(std::slice::from_ref(document)))?;
+        write(&self.html, &report::html(&all))?;
         write(&self.json, json)?;
         eprintln!("report: {}, its numbers: {}", self.html.display(), self.json.display());
         Ok(())
@@ -195,6 +200,17 @@ fn page(text: &str) -> Result<Page, String> {
     }
 }
 
+/// Read before the experiment: one that can't be shown is better known then.
+fn earlier(text: &str) -> Result<Box<Document>, String> {
+    let read = std::fs::read(text).map_err(|why| why.to_string())?;
+    let document: Document =
+        serde_json::from_slice(&read).map_err(|why| format!("it is no report of an experiment: {why}"))?;
+    match document.format {
+        FORMAT => Ok(Box::new(document)),
+        other => Err(format!("it has the format {other}, and this version reads {FORMAT}")),
+    }
+}
+
 fn url(text: &str) -> Result<Url, String> {
     let url: Url = text.trim().parse().map_err(|why| format!("no URL: {why}"))?;
     match url.scheme() {
@@ -263,9 +279,30 @@ mod tests {
         let page = page(html.to_str().unwrap()).unwrap();
         assert_eq!(page.json, directory.path().join("out.json"));
         let document = Document { title: "So it was".to_owned(), ..Document::default() };
-        page.write(&document, &serde_json::to_string(&document).unwrap()).unwrap();
+        let text = serde_json::to_string(&document).unwrap();
+        page.write(&[], document.clone(), &text).unwrap();
         assert!(std::fs::read_to_string(&page.html).unwrap().contains("So it was"));
         let read: Document = serde_json::from_str(&std::fs::read_to_string(&page.json).unwrap()).unwrap();
         assert_eq!(read, document);
+    }
+
+    #[test]
+    fn earlier_experiments_come_first_on_the_page() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let titled =
+            |title: &str| Document { format: FORMAT, title: title.to_owned(), ..Document::default() };
+        std::fs::write(file("a.json"), serde_json::to_string(&titled("Then")).unwrap()).unwrap();
+        let page = page(&file("b.html")).unwrap();
+        page.write(&[earlier(&file("a.json")).unwrap()], titled("Now"), "{}").unwrap();
+        let told = std::fs::read_to_string(&page.html).unwrap();
+        assert!(told.find("Then").unwrap() < told.find("Now").unwrap());
+
+        let future = Document { format: FORMAT + 1, ..titled("Later") };
+        std::fs::write(file("c.json"), serde_json::to_string(&future).unwrap()).unwrap();
+        std::fs::write(file("d.json"), "[]").unwrap();
+        for (name, why) in [("c.json", "format"), ("d.json", "no report"), ("e.json", "No such file")] {
+            assert!(earlier(&file(name)).unwrap_err().contains(why), "{name}");
+        }
     }
 }
