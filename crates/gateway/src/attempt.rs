@@ -42,8 +42,6 @@ pub(crate) struct Plan {
     pub(crate) progress: Arc<Progress>,
     /// Now: whoever makes the plan polls the flight at once.
     pub(crate) since: Instant,
-    /// A stream was asked for.
-    pub(crate) streams: bool,
 }
 
 /// How a flight ended, or got as far as its caller needs to know.
@@ -119,7 +117,7 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, mut request, passage, ticket, patience, progress, since, streams } = plan;
+    let Plan { provider, model, mut request, passage, ticket, patience, progress, since } = plan;
     let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
         Ok(back) => back.map(Box::new),
         Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
@@ -138,7 +136,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
     progress.attempts.store(1, Ordering::Relaxed);
-    let outcome = match provider.standing.route.send(request, streams, permit, asked, &patience).await {
+    let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));
             land(answer, asked, &patience, &provider, trial, back).await
@@ -197,11 +195,7 @@ async fn land(
     } else if is_json(&landed.head) || translates {
         hold(&mut landed, body, patience).await
     } else if body.is_end() && !is_events(&landed.head.headers) {
-        poll_fn(|cx| {
-            body.finish(cx);
-            Poll::Ready(())
-        })
-        .await;
+        body.finish();
         Ok(())
     } else {
         landed.rest = Some(body);
@@ -229,7 +223,7 @@ async fn hold(landed: &mut Landed, mut body: Source, patience: &Patience) -> Res
                     size += piece.len();
                     landed.pieces.push(piece);
                     if body.is_end() {
-                        body.finish(cx);
+                        body.finish();
                         return Poll::Ready(Ok(None));
                     }
                     if translates && size > HELD_TO_TRANSLATE {

@@ -202,7 +202,7 @@ impl Job {
                     let whole = next.is_some() && stream.rest.is_end();
                     if whole {
                         // A body of known length ends with its last piece: nobody asks for another one.
-                        stream.rest.finish(cx);
+                        stream.rest.finish();
                     }
                     return Poll::Ready(Ok((next, whole)));
                 }

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 
 use crate::peek::Peek;
@@ -97,7 +97,7 @@ impl Edits {
 #[derive(Clone, Debug, Default)]
 pub struct Slices {
     /// Last piece first; none is empty.
-    parts: SmallVec<[Bytes; 3]>,
+    parts: SmallVec<[Bytes; 4]>,
     len: usize,
 }
 
@@ -113,6 +113,31 @@ impl Slices {
         let first = self.parts.pop()?;
         self.len -= first.len();
         Some(first)
+    }
+
+    /// Puts `bytes` before all others.
+    pub fn push_front(&mut self, bytes: Bytes) {
+        self.push(bytes);
+    }
+
+    /// The pieces, from the front.
+    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+        self.parts.iter().rev()
+    }
+
+    /// Takes `count` bytes from the front; panics if there are fewer.
+    pub fn advance(&mut self, mut count: usize) {
+        while let Some(first) = self.parts.last_mut().filter(|_| count > 0) {
+            let taken = count.min(first.len());
+            count -= taken;
+            self.len -= taken;
+            if taken == first.len() {
+                self.parts.pop();
+            } else {
+                first.advance(taken);
+            }
+        }
+        assert_eq!(count, 0, "there are that many bytes");
     }
 
     /// Bytes that are left.

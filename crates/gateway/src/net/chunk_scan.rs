@@ -3,7 +3,7 @@
 //! The library decodes a request's bytes after us. Should the two ever disagree about where a body ends, the next
 //! request would begin in a place that nobody looked at; so what is taken here is the library's own grammar, and
 //! whatever does not fit it is an end of its own (`Ended::Broken`), after which the connection is not read on.
-//! A stream of events from a provider is decoded by nobody else (`upstream::bare`).
+//! A provider's answer is decoded by nobody else (`upstream::link`).
 
 /// Where in the coding the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -178,7 +178,6 @@ async fn fetch(
         ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
         patience,
         since: now,
-        streams: false,
     };
     let mut landed = fly(plan).await.outcome?;
     let status = landed.head.status;

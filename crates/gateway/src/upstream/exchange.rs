@@ -1,7 +1,7 @@
 //! One request over one connection, and its answer.
 
 use std::error::Error;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use guard::alarm::Alarm;
 use guard::lanes::Permit;
-use http::{Request, Response, StatusCode, response};
+use http::{Request, StatusCode, response};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Upload;
-use super::bare::{self, Bare, Broken};
 use super::connect::{Connect, Io};
 use super::h2::{Boarded, H2Place, H2Pool};
-use super::pool::{Link, Pool};
+use super::link::{Failed, Link};
+use super::pool::Pool;
+use super::sending::Sending;
 use super::upload::Turn;
 use crate::refusal::{Refusal, Wait};
 use crate::tasks::Tasks;
@@ -87,6 +88,9 @@ impl Patience {
     }
 }
 
+/// Why a body broke off.
+pub(crate) type Broken = Box<dyn Error + Send + Sync>;
+
 /// An answer whose head has come and whose body may still be on its way.
 pub struct Answer {
     /// Status and headers as the provider sent them.
@@ -106,46 +110,31 @@ pub struct Source {
 }
 
 enum Carrier {
-    H1 {
-        incoming: Incoming,
-        link: Option<Box<Link>>,
-        pool: Arc<Pool>,
-    },
-    /// A stream of events over HTTP/1.1.
-    Bare {
-        bare: Option<Box<Bare>>,
-        pool: Arc<Pool>,
-    },
-    H2 {
-        incoming: Incoming,
-        alarm: Alarm,
-        _place: H2Place,
-    },
+    H1 { link: Option<Box<Link>>, pool: Arc<Pool> },
+    H2 { incoming: Incoming, alarm: Alarm, _place: H2Place },
 }
 
 impl Route {
-    /// Sends `request`, at `now`, and waits for the head of its answer; `streams` says that it asks for a stream.
+    /// Sends `request`, at `now`, and waits for the head of its answer.
     ///
     /// A resting connection that turns out to be closed before a byte was written is replaced once by a new
     /// one: the provider has seen nothing, so this is no attempt.
     pub async fn send(
         &self,
         request: Request<Upload>,
-        streams: bool,
         permit: Permit,
         now: Instant,
         patience: &Patience,
     ) -> Result<Answer, Refusal> {
         match &self.h2 {
             Some(h2) => Box::pin(self.send_h2(h2, request, permit, patience)).await,
-            None => self.send_h1(request, streams, permit, now, patience).await,
+            None => self.send_h1(Sending::new(request), permit, now, patience).await,
         }
     }
 
     async fn send_h1(
         &self,
-        mut request: Request<Upload>,
-        streams: bool,
+        mut sending: Sending,
         permit: Permit,
         mut sent: Instant,
         patience: &Patience,
@@ -155,36 +144,25 @@ impl Route {
             let mut link = match rested.take() {
                 Some(link) => link,
                 None => {
-                    let open = async { Link::open(self.open(patience, false).await?).await.map_err(broke) };
-                    let link = Box::pin(open).await?;
+                    let link = Link::open(Box::pin(self.open(patience, false)).await?);
                     sent = Instant::now();
                     link
                 }
             };
-            match ask(&mut link, request, streams, sent, patience).await {
-                Ok(response) => {
-                    refuse_switch(&response)?;
-                    let (head, incoming) = response.into_parts();
-                    let body = Source { carrier: self.carrier(&head, incoming, link), permit: Some(permit) };
+            match ask(&mut link, sending, sent, patience).await {
+                Ok(head) => {
+                    refuse_switch(&head)?;
+                    let carrier = Carrier::H1 { link: Some(link), pool: self.pool.clone() };
+                    let body = Source { carrier, permit: Some(permit) };
                     return Ok(Answer { head, body, at: Instant::now() });
                 }
-                Err(Failed::Unsent(unsent)) if link.reused => request = *unsent,
-                Err(Failed::Unsent(_)) => {
+                Err(Unanswered::Unsent(unsent)) if link.reused => sending = *unsent,
+                Err(Unanswered::Unsent(_)) => {
                     return Err(Refusal::Upstream { cause: "connection closed".into() });
                 }
-                Err(Failed::Broke(refusal)) => return Err(refusal),
+                Err(Unanswered::Broke(refusal)) => return Err(refusal),
             }
         }
-    }
-
-    /// Decides who reads the body that follows this head.
-    fn carrier(&self, head: &response::Parts, incoming: Incoming, link: Box<Link>) -> Carrier {
-        let pool = self.pool.clone();
-        if link.brink.holds() && bare::can_read(head) && !incoming.is_end_stream() {
-            return Carrier::Bare { bare: Some(Box::new(link.bare(head))), pool };
-        }
-        link.brink.release();
-        Carrier::H1 { incoming, link: Some(link), pool }
     }
 
     /// A call that the provider has not seen, since it refused the stream or closed the connection, goes to
@@ -236,7 +214,7 @@ impl Route {
             }
             request = match unsent.or(copy) {
                 Some(again) if unseen.is_some() && redone < REDONE => again,
-                _ => return Err(broke_off(turn.as_ref(), failed.into_error())),
+                _ => return Err(broke_off(turn.as_ref(), &failed.into_error())),
             };
             redone += 1;
         }
@@ -316,57 +294,45 @@ struct Opening(Refusal);
 
 impl From<hyper::Error> for Opening {
     fn from(broken: hyper::Error) -> Opening {
-        Opening(broke(broken))
+        Opening(Refusal::Upstream { cause: chain(&broken) })
     }
 }
 
-enum Failed {
+enum Unanswered {
     /// No byte was written; here is the request.
-    Unsent(Box<Request<Upload>>),
+    Unsent(Box<Sending>),
     Broke(Refusal),
 }
 
 /// Drives one HTTP/1.1 exchange to the head of its answer, in the caller's own task.
 async fn ask(
     link: &mut Link,
-    request: Request<Upload>,
-    streams: bool,
+    sending: Sending,
     sent: Instant,
     patience: &Patience,
-) -> Result<Response<Incoming>, Failed> {
-    let turn = request.body().turn();
-    let Link { sender, line, turns, brink, alarm, .. } = link;
-    // A body that passes may still be on its way when the answer begins.
-    if streams && turn.is_none() {
-        brink.watch();
-    }
-    alarm.set(due(turn.as_ref(), sent, patience));
-    let mut answer = pin!(sender.try_send_request(request));
-    let mut step = |cx: &mut Context<'_>| {
-        // The connection first: on the way out it takes the request, on the way back it brings the head.
-        let open = line.drive(cx);
-        if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
+) -> Result<response::Parts, Unanswered> {
+    let turn = sending.turn();
+    link.begin(sending);
+    link.alarm.set(due(turn.as_ref(), sent, patience));
+    let outcome = poll_fn(|cx| {
+        if let Poll::Ready(outcome) = link.poll_head(cx) {
             return Poll::Ready(Some(outcome));
         }
-        debug_assert!(open, "a connection that ends answers the request it holds");
         loop {
-            ready!(alarm.poll_ring(cx));
+            ready!(link.alarm.poll_ring(cx));
             // While a body passes, the deadline moves with it.
             let due = due(turn.as_ref(), sent, patience);
             if due <= Instant::now() {
                 return Poll::Ready(None);
             }
-            alarm.set(due);
+            link.alarm.set(due);
         }
-    };
-    let outcome = poll_fn(|cx| turns.poll(cx, &mut step)).await;
-    match outcome {
-        Some(Ok(response)) => Ok(response),
-        Some(Err(mut failed)) => Err(match failed.take_message() {
-            Some(unsent) => Failed::Unsent(Box::new(unsent)),
-            None => Failed::Broke(broke_off(turn.as_ref(), failed.into_error())),
-        }),
-        None => Err(Failed::Broke(over(turn.as_ref(), sent, patience))),
+    });
+    match outcome.await {
+        Some(Ok(head)) => Ok(head),
+        Some(Err(Failed::Unsent(unsent))) => Err(Unanswered::Unsent(unsent)),
+        Some(Err(Failed::Broke(broken))) => Err(Unanswered::Broke(broke_off(turn.as_ref(), &broken))),
+        None => Err(Unanswered::Broke(over(turn.as_ref(), sent, patience))),
     }
 }
 
@@ -388,13 +354,13 @@ fn over(turn: Option<&Turn>, sent: Instant, patience: &Patience) -> Refusal {
 }
 
 /// Why an exchange broke: the provider's connection, unless it was the caller's body.
-fn broke_off(turn: Option<&Turn>, broken: hyper::Error) -> Refusal {
-    turn.and_then(Turn::fault).unwrap_or_else(|| broke(broken))
+fn broke_off(turn: Option<&Turn>, broken: &(dyn Error + 'static)) -> Refusal {
+    turn.and_then(Turn::fault).unwrap_or_else(|| Refusal::Upstream { cause: chain(broken) })
 }
 
 /// A provider may say that it goes on to another protocol only to who has asked for that.
-fn refuse_switch(response: &Response<Incoming>) -> Result<(), Refusal> {
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+fn refuse_switch(head: &response::Parts) -> Result<(), Refusal> {
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(Refusal::Upstream { cause: "it switched protocols unasked (status 101)".to_owned() });
     }
     Ok(())
@@ -403,26 +369,17 @@ fn refuse_switch(response: &Response<Incoming>) -> Result<(), Refusal> {
 impl Source {
     /// The next bytes, in the pieces in which they came; `None` after a whole body.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
-        let polled = match &mut self.carrier {
-            Carrier::H1 { incoming, link: Some(link), .. } => {
-                let Link { line, turns, .. } = &mut **link;
-                turns.poll(cx, |cx| match next_data(incoming, cx) {
-                    Poll::Pending => {
-                        line.drive(cx);
-                        next_data(incoming, cx)
-                    }
-                    ready => ready,
-                })
+        let data = match &mut self.carrier {
+            Carrier::H1 { link: Some(link), .. } => {
+                ready!(link.poll_data(cx)).map(|data| data.map_err(Broken::from))
             }
-            Carrier::Bare { bare: Some(bare), .. } => bare.poll_data(cx),
-            Carrier::Bare { bare: None, .. } => Poll::Ready(None),
-            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => next_data(incoming, cx),
+            Carrier::H1 { link: None, .. } => None,
+            Carrier::H2 { incoming, .. } => ready!(next_data(incoming, cx)),
         };
-        let data = ready!(polled);
         match &data {
             Some(Ok(_)) => {}
             Some(Err(_)) => self.release(),
-            None => self.finish(cx),
+            None => self.finish(),
         }
         Poll::Ready(data)
     }
@@ -430,16 +387,16 @@ impl Source {
     /// Whether nothing more will come.
     pub fn is_end(&self) -> bool {
         match &self.carrier {
-            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => incoming.is_end_stream(),
-            Carrier::Bare { bare, .. } => bare.as_ref().is_none_or(|bare| bare.is_end()),
+            Carrier::H1 { link, .. } => link.as_ref().is_none_or(|link| link.is_end()),
+            Carrier::H2 { incoming, .. } => incoming.is_end_stream(),
         }
     }
 
     /// How many bytes will come, where the provider said so.
     pub fn length(&self) -> Option<u64> {
         match &self.carrier {
-            Carrier::H1 { incoming, .. } | Carrier::H2 { incoming, .. } => incoming.size_hint().exact(),
-            Carrier::Bare { .. } => None,
+            Carrier::H1 { link, .. } => link.as_ref().map_or(Some(0), |link| link.length()),
+            Carrier::H2 { incoming, .. } => incoming.size_hint().exact(),
         }
     }
 
@@ -452,42 +409,23 @@ impl Source {
 
     /// Ready when the set instant has passed.
     pub fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.carrier {
-            Carrier::H1 { link, .. } => link.as_mut().map_or(Poll::Pending, |link| {
-                let Link { turns, alarm, .. } = &mut **link;
-                turns.poll(cx, |cx| alarm.poll_ring(cx))
-            }),
-            Carrier::Bare { bare, .. } => {
-                bare.as_mut().map_or(Poll::Pending, |bare| bare.alarm.poll_ring(cx))
-            }
-            Carrier::H2 { alarm, .. } => alarm.poll_ring(cx),
-        }
+        self.alarm().map_or(Poll::Pending, |alarm| alarm.poll_ring(cx))
     }
 
     /// A body that was read to its end: the connection can carry the next call.
-    pub fn finish(&mut self, cx: &mut Context<'_>) {
-        match &mut self.carrier {
-            Carrier::H1 { link, pool, .. } => {
-                if let Some(link) = link.take() {
-                    pool.put(link, cx);
-                }
-            }
-            Carrier::Bare { bare, pool } => {
-                if let Some(bare) = bare.take() {
-                    pool.put_bare(*bare, cx);
-                }
-            }
-            Carrier::H2 { .. } => {}
+    pub fn finish(&mut self) {
+        if let Carrier::H1 { link, pool } = &mut self.carrier
+            && let Some(link) = link.take()
+        {
+            pool.put(link);
         }
         // After the connection: whoever gets the permit finds it in the pool.
         self.permit = None;
     }
 
     fn release(&mut self) {
-        match &mut self.carrier {
-            Carrier::H1 { link, .. } => *link = None,
-            Carrier::Bare { bare, .. } => *bare = None,
-            Carrier::H2 { .. } => {}
+        if let Carrier::H1 { link, .. } = &mut self.carrier {
+            *link = None;
         }
         self.permit = None;
     }
@@ -495,7 +433,6 @@ impl Source {
     fn alarm(&mut self) -> Option<&mut Alarm> {
         match &mut self.carrier {
             Carrier::H1 { link, .. } => link.as_mut().map(|link| &mut link.alarm),
-            Carrier::Bare { bare, .. } => bare.as_mut().map(|bare| &mut bare.alarm),
             Carrier::H2 { alarm, .. } => Some(alarm),
         }
     }
@@ -530,10 +467,6 @@ fn lack(failed: &io::Error) -> Option<&io::Error> {
         }
     }
     None
-}
-
-fn broke(broken: hyper::Error) -> Refusal {
-    Refusal::Upstream { cause: chain(&broken) }
 }
 
 /// An error with its causes, in one line.

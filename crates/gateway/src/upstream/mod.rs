@@ -3,14 +3,14 @@
 //! A connection is owned by the call that uses it and is polled by that call alone: no task stands between
 //! them, and dropping the call closes the connection, which is what cancels the provider's work.
 
-mod bare;
 pub mod connect;
 pub mod exchange;
 pub mod h2;
-mod head_first;
-mod last_words;
+pub mod head;
+mod link;
 pub mod pool;
 pub mod resolve;
+mod sending;
 mod upload;
 
 pub use upload::{Upload, UploadError};

@@ -21,7 +21,7 @@ use crate::refusal::{Refusal, Wait};
 /// Between two pieces of a body that the provider waits for.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The body of a request on its way up. Small, since the HTTP library keeps room for 32 requests a connection.
+/// The body of a request on its way up.
 pub enum Upload {
     /// The caller's bytes with the gate's edits spliced in; may be sent again if the provider has not seen it.
     Slices(Box<Slices>),
@@ -82,7 +82,7 @@ impl Upload {
     pub(super) fn turn(&self) -> Option<Turn> {
         match self {
             Upload::Slices(_) => None,
-            Upload::Stream(passing) => Some(passing.turn.clone()),
+            Upload::Stream(passing) => Some(passing.turn()),
         }
     }
 }
@@ -118,7 +118,11 @@ impl Turn {
 }
 
 impl Passing {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+    pub(super) fn turn(&self) -> Turn {
+        self.turn.clone()
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         let mut state = self.turn.0.lock();
         let waited = std::mem::replace(&mut state.waits_for_caller, polled.is_pending());

@@ -165,3 +165,30 @@ fn assert_untouched(body: &[u8], new: &[u8], edits: &Edits) -> Result<(), TestCa
     prop_assert_eq!(restored, body);
     Ok(())
 }
+
+#[test]
+fn a_body_is_taken_from_the_front_in_steps_of_any_size() {
+    let body = Bytes::from_static(b"abcdef");
+    let mut edits = Edits::default();
+    edits.replace(2..4, "xyz");
+    let all = b"head: abxyzef";
+    for step in 1..=all.len() {
+        let mut slices = edits.apply(&body);
+        slices.push_front(Bytes::from_static(b"head: "));
+        let mut taken = Vec::new();
+        while !slices.is_empty() {
+            let left: Vec<u8> = slices.iter().flatten().copied().collect();
+            assert_eq!(left.len(), slices.len());
+            let step = step.min(left.len());
+            taken.extend_from_slice(&left[..step]);
+            slices.advance(step);
+        }
+        assert_eq!(taken, all, "by {step}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "that many bytes")]
+fn no_more_is_taken_than_is_there() {
+    Edits::default().apply(&Bytes::from_static(b"ab")).advance(3);
+}
