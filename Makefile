@@ -21,9 +21,9 @@ sdk:
 	$(CARGO) build --locked --bin sluicegate
 	tests/sdk/run $(TARGET)/debug/sluicegate
 
-## Every interleaving of callers that board and leave a flight.
+## Every interleaving of those who board a flight, or wait in a window or a lane.
 loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight --test loom_window
 
 ## The gate against its own scripted provider, direct beside it. Needs no key.
 demo:
