@@ -11,5 +11,7 @@ pub mod tape;
 pub mod timing;
 
 pub use alarm::Alarm;
-pub use lanes::{Full, FullReason, Lane, Limits, Permit, Place, Priority, Stats, Ticket};
+pub use lanes::{
+    Full, FullReason, Lane, Limits, Party, Permit, Place, Priority, Shed, ShedReason, Stats, Ticket,
+};
 pub use timing::Timing;
