@@ -14,11 +14,12 @@ use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header, response};
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use crate::crossing::{Back, Passage};
 use crate::flight::Progress;
 use crate::gateway::{Model, Provider};
-use crate::observe::{Outcome, TargetHandles};
+use crate::observe::{Event, Outcome, TargetHandles};
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::Upload;
 use crate::upstream::exchange::{Answer, Patience, Source, chain};
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) since: Instant,
     /// A stream was asked for.
     pub(crate) streams: bool,
+    /// The call that begins it, if those who watch the gate are told of that.
+    pub(crate) watched: Option<Uuid>,
 }
 
 /// How a flight ended, or got as far as its caller needs to know.
@@ -119,7 +122,8 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, mut request, passage, ticket, patience, progress, since, streams } = plan;
+    let Plan { provider, model, mut request, passage, ticket, patience, progress, since, .. } = plan;
+    let (streams, watched) = (plan.streams, plan.watched);
     let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
         Ok(back) => back.map(Box::new),
         Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
@@ -138,6 +142,10 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
     progress.attempts.store(1, Ordering::Relaxed);
+    provider.standing.bus.tell(watched, |id| {
+        let in_flight = provider.standing.lane.stats().in_flight;
+        Event::Started { id, provider: provider.name.clone(), in_flight }
+    });
     let outcome = match provider.standing.route.send(request, streams, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));

@@ -21,7 +21,7 @@ use crate::flight::{Flight, Head, Progress};
 use crate::gateway::{Gateway, Model, Provider};
 use crate::net::door;
 use crate::net::life::{Moves, Step};
-use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
+use crate::observe::{CallError, CallRecord, Event, Fate, TargetHandles};
 use crate::refusal::Refusal;
 use crate::stage::marks::Marks;
 
@@ -59,6 +59,8 @@ pub(crate) struct Call {
     /// The answer has no body, whatever its headers say of one.
     head_only: bool,
     delivered: bool,
+    /// Those who watch the gate are told of this call.
+    watched: bool,
 }
 
 impl Call {
@@ -77,13 +79,15 @@ impl Call {
         let mut record = CallRecord::new(id, time, "none", head.uri.path().to_owned());
         record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
         let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
+        let arrived = Instant::now();
         Box::new(Call {
+            watched: gate.observer.bus().admits(arrived),
             asked_id: asked,
             gate,
             record,
             shape,
             cors: None,
-            arrived: Instant::now(),
+            arrived,
             before_upstream: Duration::ZERO,
             handles: None,
             door,
@@ -130,6 +134,22 @@ impl Call {
             Some(reason) => error.reason(reason),
             None => error,
         });
+    }
+
+    /// Tells those who watch the gate what became of this call, if they are told of it.
+    pub(crate) fn tell(&self, make: impl FnOnce(Uuid) -> Event) {
+        self.gate.observer.bus().tell(self.watched(), make);
+    }
+
+    /// Its id, if those who watch the gate are told of it.
+    pub(crate) fn watched(&self) -> Option<Uuid> {
+        self.watched.then_some(self.record.id)
+    }
+
+    /// Its answer began to come at this time.
+    pub(crate) fn first_byte(&mut self, at: Instant) {
+        self.record.first_byte = Some(at.saturating_duration_since(self.arrived));
+        self.tell(|id| Event::FirstByte { id });
     }
 
     /// The call has a seat on this flight.
@@ -240,7 +260,7 @@ impl Drop for Call {
             }
         }
         let handles = self.handles.as_ref().unwrap_or_else(|| self.gate.observer.metrics().untargeted());
-        self.gate.observer.settle(&self.record, handles);
+        self.gate.observer.settle(&self.record, handles, self.watched);
         self.gate.life.leave();
     }
 }

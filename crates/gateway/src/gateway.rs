@@ -24,7 +24,7 @@ use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
 use crate::flight::Board;
 use crate::kept::Cache;
 use crate::net::life::{Life, Step};
-use crate::observe::{GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles};
+use crate::observe::{Bus, GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles};
 use crate::stage::models::Lists;
 use crate::tasks::Tasks;
 use crate::upstream::exchange::Route;
@@ -116,6 +116,8 @@ pub struct Standing {
     /// How it is reached.
     pub route: Route,
     pub(crate) handles: Arc<TargetHandles>,
+    /// Where what happens at it is told, live.
+    pub(crate) bus: Bus,
     models: RwLock<HashMap<Arc<str>, Arc<Model>, FastHash>>,
     others: Arc<Model>,
 }
@@ -186,6 +188,7 @@ impl Gateway {
             observer.metrics().read_gauges_from(move || {
                 gauges.upgrade().map_or_else(GaugeLevels::default, |gate| gate.gauges())
             });
+            observer.bus().tell_time_by(world.wall);
             Gateway {
                 world,
                 observer,
@@ -265,6 +268,7 @@ impl Gateway {
                 tasks: self.tasks.clone(),
             },
             handles: self.observer.metrics().target(&provider.name),
+            bus: self.observer.bus().clone(),
             models: RwLock::default(),
             others: Arc::new(Model::new("")),
         }
@@ -279,10 +283,15 @@ impl Gateway {
                 in_flight: stats.in_flight as u64,
                 waiting: stats.waiting as u64,
                 permits: stats.permits as u64,
+                window: 0,
+                window_limits: None,
+                queue_bytes: 0,
+                stands: false,
             }
         };
         GaugeLevels {
             providers: snapshot.providers.iter().map(gauge).collect(),
+            gate: None,
             cache_bytes: self.kept.bytes(),
         }
     }
@@ -298,6 +307,11 @@ impl Gateway {
     /// The metrics of all calls.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.observer.metrics().clone()
+    }
+
+    /// The live events of all calls.
+    pub fn bus(&self) -> &Bus {
+        self.observer.bus()
     }
 
     /// Closes connections that rest for too long, until the gate has closed.

@@ -30,7 +30,7 @@ use crate::kept::Kept;
 use crate::net::door;
 use crate::net::life::Step;
 use crate::net::reply::ReplyBody;
-use crate::observe::Fate;
+use crate::observe::{Event, Fate};
 use crate::pump::{Manner, pump};
 use crate::refusal::Refusal;
 use crate::stage::ask::Ask;
@@ -180,6 +180,7 @@ fn enter(
     let (dialect, op_at, to) = (route.dialect, path.len() - route.op.len(), route.to.map(Box::from));
     call.shape = dialect.shape();
     call.record.protocol = dialect.name();
+    call.tell(|id| Event::Arrived { id, protocol: dialect.name() });
     let mut wishes = Wishes::of(&head.headers)?;
     call.record.tags = std::mem::take(&mut wishes.tags);
     let (client, query) = take_credentials(&mut head.headers, head.uri.query());
@@ -284,7 +285,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             up::uri(&provider, op, query.as_deref())?
         }
     };
-    let (time, id) = (call.record.time, call.record.id);
+    let (time, id, watched) = (call.record.time, call.record.id, call.watched());
     let crossing = target.crossing.map(|crossing| (crossing, Box::<str>::from(name.unwrap_or_default())));
     let now = Instant::now();
 
@@ -319,7 +320,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         *request.headers_mut() = head.headers;
         let shared = share.is_some();
         let patience = if shared { patience.of_provider } else { patience.of_caller };
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::new(Progress { call: id, ..Progress::default() });
         let plan = Plan {
             provider: provider.clone(),
             model,
@@ -330,6 +331,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             progress: progress.clone(),
             since: now,
             streams,
+            watched,
         };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
@@ -368,6 +370,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
                     Aboard::Led(seat) => break seat,
                     Aboard::Joined(seat) => {
                         call.record.fate = Fate::Joined;
+                        call.tell(|id| Event::Joined { id, flight: seat.flight().progress.call });
                         break seat;
                     }
                     Aboard::Not(instead) => instead,

@@ -179,6 +179,7 @@ async fn fetch(
         patience,
         since: now,
         streams: false,
+        watched: None,
     };
     let mut landed = fly(plan).await.outcome?;
     let status = landed.head.status;
