@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use guard::Alarm;
+use guard::{Alarm, Permit};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
@@ -45,6 +45,10 @@ pub(crate) struct Call {
     pub(crate) cors: Option<HeaderValue>,
     /// The caller's own id for it.
     asked_id: Option<HeaderValue>,
+    /// Past the door of the process, where there is one; returned when the call is over.
+    pass: Option<Permit>,
+    /// Spent waiting at it.
+    at_door: Duration,
     /// Where this call's numbers are counted; none of a provider's until it has one.
     handles: Option<Arc<TargetHandles>>,
     door: Arc<door::Watch>,
@@ -83,6 +87,8 @@ impl Call {
         Box::new(Call {
             watched: gate.observer.bus().admits(arrived),
             asked_id: asked,
+            pass: None,
+            at_door: Duration::ZERO,
             gate,
             record,
             shape,
@@ -114,6 +120,17 @@ impl Call {
             _ => name.into(),
         });
         self.handles = Some(provider.standing.handles.clone());
+    }
+
+    /// The call waited at the door of the process.
+    pub(crate) fn at_the_door(&mut self, waited: Duration) {
+        self.at_door = waited;
+        self.record.queue = waited;
+    }
+
+    /// The call is past the door of the process, and stays so to its end.
+    pub(crate) fn passes(&mut self, permit: Permit) {
+        self.pass = Some(permit);
     }
 
     /// The gate turned the call away, or had to end it.
@@ -159,7 +176,7 @@ impl Call {
 
     /// How the flight went.
     pub(crate) fn flown(&mut self, head: &Head) {
-        self.record.queue = head.queue;
+        self.record.queue = self.at_door + head.queue;
         self.record.attempts = head.attempts;
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use guard::lanes::Ticket;
+use guard::lanes::{Party, Ticket};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -20,6 +20,7 @@ use wire::dialect::{Dialect, Routed, Shape, plain_id, route};
 use wire::provider::{ClientCredential, take_credentials};
 use wire::translate::estimate;
 
+use crate::admission::Admission;
 use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
 use crate::attempt::Plan;
 use crate::call::Call;
@@ -38,7 +39,7 @@ use crate::stage::marks::Marks;
 use crate::stage::patience::patience;
 use crate::stage::share::{Asked, Share};
 use crate::stage::wishes::Wishes;
-use crate::stage::{admit, body, models, target, up};
+use crate::stage::{admit, body, gate as process, models, target, up};
 use crate::upstream::Upload;
 
 /// Bytes of a refused request that are taken in, so that its sender gets to read why.
@@ -85,6 +86,14 @@ pub(crate) async fn serve(
             return refuse(call, &refusal);
         }
     };
+
+    // The door of the whole process: nobody is past it for whom there is no room.
+    if let Err(refusal) = process::pass(&mut call, &entered).await {
+        if !marks.held_back {
+            Box::pin(body::discard(&mut body, MOST_DISCARDED)).await;
+        }
+        return refuse(call, &refusal);
+    }
     if entered.models_id().is_some()
         && let Some(own) = Box::pin(models_of_ours(&call, &entered)).await
     {
@@ -188,6 +197,11 @@ fn enter(
 }
 
 impl Entered {
+    /// What the caller showed of itself.
+    pub(crate) fn client(&self) -> Option<&ClientCredential> {
+        self.client.as_ref()
+    }
+
     /// The path below `/v1`.
     fn op(&self) -> &str {
         &self.head.uri.path()[self.op_at..]
@@ -273,11 +287,20 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         return Ok(Departed::Kept(kept, body, aloft));
     }
     let own_key = provider.credential.is_some();
+    let deadline = patience.of_caller.end();
     let ticket = Ticket {
-        key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
+        party: Party {
+            key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
+            weight: 1,
+            parallel: provider.config.queue.parallel_per_key,
+        },
+        target: provider.capped(name.unwrap_or_default()),
+        bytes: ask.bytes(),
         priority: wishes.priority.unwrap_or_default(),
-        deadline: Some(patience.of_caller.end()),
+        deadline: Some(deadline),
     };
+    let gathers = provider.config.window.enabled && dialect.rules().is_some() && head.method == Method::POST;
+    let admission = Admission { ticket, windowed: gathers, watched: call.watched() };
     let uri = match &target.crossing {
         Some(crossing) => up::uri(&provider, crossing.op(), None)?,
         None => {
@@ -285,7 +308,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             up::uri(&provider, op, query.as_deref())?
         }
     };
-    let (time, id, watched) = (call.record.time, call.record.id, call.watched());
+    let (time, id) = (call.record.time, call.record.id);
     let crossing = target.crossing.map(|crossing| (crossing, Box::<str>::from(name.unwrap_or_default())));
     let now = Instant::now();
 
@@ -326,12 +349,11 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             model,
             request,
             passage,
-            ticket,
+            admission,
             patience,
             progress: progress.clone(),
             since: now,
             streams,
-            watched,
         };
         let tells_usage = !streams || !dialect.leaves_usage() || strip_usage || asks_usage;
         let keep = share.as_ref().and_then(|share| share.keep);
@@ -350,7 +372,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
     // Only who asks the provider waits for a permit: a seat on a flight and a kept answer are there at once.
-    let too_late = || provider.standing.lane.hopeless(&ticket, now);
+    let too_late = || provider.standing.lane.hopeless(&ticket, deadline, now);
     let refused = || Err(Refusal::Deadline { after: call.age() });
     // Past the bound of all flights a call flies alone.
     let boards = share.as_ref().filter(|_| !call.gate.tapes.is_spent());

@@ -56,6 +56,19 @@ pub enum Cause {
     Drain,
 }
 
+impl Cause {
+    pub const ALL: [Cause; 3] = [Cause::Size, Cause::Time, Cause::Drain];
+
+    /// Its name in events and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cause::Size => "size",
+            Cause::Time => "time",
+            Cause::Drain => "drain",
+        }
+    }
+}
+
 /// How a flight left the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use guard::window::Cause;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -46,30 +47,6 @@ pub enum Event {
     Settled(Arc<CallRecord>),
     /// From here on one call in so many is told.
     Sampling { one_in: u32 },
-}
-
-/// Why an admission window let go of what it held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// It was full.
-    Size,
-    /// Its time was over.
-    Time,
-    /// The gate drains.
-    Drain,
-}
-
-impl Cause {
-    pub(super) const ALL: [Cause; 3] = [Cause::Size, Cause::Time, Cause::Drain];
-
-    /// Its name in events and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Cause::Size => "size",
-            Cause::Time => "time",
-            Cause::Drain => "drain",
-        }
-    }
 }
 
 /// An event, and when it was published.

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use events::{Bus, Cause, Event, Heard, Listener, Told};
+pub use events::{Bus, Event, Heard, Listener, Told};
 pub use line::{Format, Lines};
 pub use log::Levels;
 pub use metrics::{

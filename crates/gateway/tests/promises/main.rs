@@ -6,6 +6,7 @@ mod distinct;
 mod drain;
 mod either_tongue;
 mod faults;
+mod flow;
 mod h2;
 mod hangup;
 mod models;

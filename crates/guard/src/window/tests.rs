@@ -1,7 +1,7 @@
 //! The six promises of such a window, on a paused clock: size, time, routing, isolation, a stuck member, shutdown.
 
-use futures_util::future::join_all;
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{advance, sleep, timeout};
 

@@ -8,7 +8,8 @@ use super::*;
 use crate::admin::live::{Closing, LISTENERS_MAX};
 use crate::observe::metrics::{GateGauges, WindowLimits};
 use crate::observe::record::tests::sample;
-use crate::observe::{CallError, Cause, Event, GaugeLevels, ProviderGauges};
+use crate::observe::{CallError, Event, GaugeLevels, ProviderGauges};
+use ::guard::window::Cause;
 
 /// A listener on the admin plane.
 fn look(state: &AdminState, request: http::request::Builder) -> impl Future<Output = Response> + use<> {
@@ -197,8 +198,7 @@ async fn the_feed_ends_when_the_gate_closes() {
 async fn who_hangs_up_listens_no_more() {
     let shown = Shown::default();
     let bus = shown.bus.clone();
-    let plane =
-        |bound: &str| AdminState::new(bound.parse().unwrap(), Access::default(), shown, || Ok(()));
+    let plane = |bound: &str| AdminState::new(bound.parse().unwrap(), Access::default(), shown, || Ok(()));
     let (stream, _shutdown, _server) = listening_to(plane).await;
     assert!(bus.admits(Instant::now()), "somebody listens");
     drop(stream);

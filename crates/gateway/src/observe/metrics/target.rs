@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::labels::{self, AttemptLabels, CallLabels, ShedLabels, TokenLabels, WaveLabels};
 use super::{CallRecord, Families, Fate, MODELS_MAX};
-use crate::observe::Cause;
+use guard::window::Cause;
 
 /// Stands for every model without a label of its own.
 const OTHER: &str = "other";

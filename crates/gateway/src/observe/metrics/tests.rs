@@ -1,6 +1,6 @@
 use super::*;
-use crate::observe::Cause;
 use crate::observe::record::{CallError, tests::sample};
+use guard::window::Cause;
 
 fn page(metrics: &Metrics) -> String {
     metrics.render().unwrap()
