@@ -8,6 +8,7 @@ mod either_tongue;
 mod faults;
 mod h2;
 mod hangup;
+mod live;
 mod models;
 mod odd_answers;
 mod paid_once;
