@@ -108,7 +108,7 @@ pub fn router(state: AdminState) -> Router {
         .guarded(state)
 }
 
-/// Stands where the dashboard and its API will be.
+/// Stands where the dashboard and the rest of its API will be.
 async fn not_built_yet(_: Viewer, uri: Uri) -> Response {
     let message = format!("{} comes with a later version of the gate", uri.path());
     error(StatusCode::NOT_IMPLEMENTED, "not_built_yet", &message)

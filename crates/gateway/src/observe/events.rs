@@ -243,7 +243,7 @@ mod tests {
     async fn a_change_of_sampling_is_told_where_it_happens() {
         let bus = Bus::default();
         let mut listener = bus.listen();
-        for n in 0..5_000 {
+        for n in 0..3_000 {
             if bus.admits(Instant::now()) {
                 bus.publish(|| arrived(n));
             }
@@ -264,7 +264,7 @@ mod tests {
                 _ => unreachable!("nothing else is published"),
             }
         }
-        assert_eq!(changes, [2, 4, 8, 5]);
+        assert_eq!(changes, [2, 4, 8, 16, 5], "a rush is thinned at once, and then by what came in a second");
         assert_eq!(bus.one_in(), 5);
         drop(listener);
         let _anew = bus.listen();
@@ -273,6 +273,7 @@ mod tests {
 
     fn next_now(listener: &mut Listener) -> Option<Heard> {
         use futures_util::FutureExt;
-        listener.next().now_or_never().flatten()
+        // A task that finds so many events ready would be asked to let others run.
+        tokio::task::unconstrained(listener.next()).now_or_never().flatten()
     }
 }

@@ -9,6 +9,7 @@ mod faults;
 mod flow;
 mod h2;
 mod hangup;
+mod live;
 mod models;
 mod odd_answers;
 mod paid_once;
