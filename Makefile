@@ -23,7 +23,7 @@ sdk:
 
 ## Every interleaving of those who board a flight, or wait in a window or a lane.
 loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight --test loom_window
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight --test loom_window --test loom_lanes
 
 ## The gate against its own scripted provider, direct beside it. Needs no key.
 demo:

@@ -16,9 +16,10 @@
 //! priority moves a caller ahead of its own other calls and never ahead of somebody else's turn.
 //!
 //! A queue stands (`core/stand.rs`) when its oldest call has waited longer than q, the larger of 100 ms and the
-//! mean service time, for max(1 s, 4 q) without a break, while at least as many came as left. Then calls that
-//! wait longer than 2 q are given up, and inside a key and priority the newest is first: under lasting overload
-//! some callers are served soon rather than all too late. It ends when the oldest has waited no longer than q.
+//! mean service time, for max(1 s, 4 q) without a break (longer where that is fewer than 40 exits), while at
+//! least as many came as left. Then calls that wait longer than 2 q are given up, and inside a key and priority
+//! the newest is first: under lasting overload some callers are served soon rather than all too late. It ends
+//! when the oldest has waited no longer than q.
 //!
 //! Not here: waits have no deadline of their own (the caller puts one around its [`Place`] and drops it), and
 //! rates and money are counted elsewhere. Nothing here runs by itself: everything is decided when somebody

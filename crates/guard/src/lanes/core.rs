@@ -33,6 +33,9 @@ use super::{Full, Limits, Shed, ShedReason, Stats, Ticket};
 /// call's time for every 8k tokens, at four bytes each.
 const BYTES_PER_COST: u64 = 32 * 1024;
 
+/// No request is larger; so no sum of them overflows.
+const MOST_BYTES: u64 = 1 << 40;
+
 /// What a call costs its key: one, and one more for every 32 KiB.
 fn cost(bytes: u64) -> i64 {
     1 + (bytes / BYTES_PER_COST).cast_signed()
@@ -236,7 +239,8 @@ impl<W> Core<W> {
         waiter: W,
         woken: &mut Woken<W>,
     ) -> Result<Entry, Full> {
-        let victims = room::make_room(&self.queue, &self.limits, ticket.party.key, ticket.bytes);
+        let bytes = ticket.bytes.min(MOST_BYTES);
+        let victims = room::make_room(&self.queue, &self.limits, ticket.party.key, bytes);
         let victims = victims.map_err(|reason| Full { retry_after: self.retry_after(now), reason })?;
         for victim in victims {
             self.shed(&victim, ShedReason::Displaced, now, woken);
@@ -245,7 +249,7 @@ impl<W> Core<W> {
         self.next_arrival += 1;
         self.round.join(rank.bucket, ticket.party);
         self.relist(Some(ticket.party.key));
-        let waiter = Waiter { shell: waiter, since: now, bytes: ticket.bytes, claim: Claim::of(ticket) };
+        let waiter = Waiter { shell: waiter, since: now, bytes, claim: Claim::of(ticket) };
         self.queue.insert(rank, waiter);
         Ok(Entry::Queued(rank))
     }
@@ -275,9 +279,6 @@ impl<W> Core<W> {
             self.start(&mut woken);
             self.tend(now, &mut woken);
         }
-        if self.queue.is_empty() && !self.is_full() {
-            self.round.forget_debts();
-        }
         woken
     }
 
@@ -288,10 +289,18 @@ impl<W> Core<W> {
             let Some(waiter) = self.queue.get(&rank) else { break };
             let (claim, cost) = (waiter.claim, cost(waiter.bytes));
             self.round.charge(rank.bucket.key, cost);
-            let waiter = self.take_out(&rank);
             self.fly(claim);
+            let waiter = self.take_out(&rank);
             self.stand.left();
             woken.extend(waiter.map(|waiter| waiter.shell));
+        }
+        self.forgive();
+    }
+
+    /// Where a permit is free and nobody waits, nobody is owed a turn.
+    fn forgive(&mut self) {
+        if self.queue.is_empty() && !self.is_full() {
+            self.round.forget_debts();
         }
     }
 
@@ -312,6 +321,7 @@ impl<W> Core<W> {
     fn take_out(&mut self, rank: &Rank) -> Option<Waiter<W>> {
         let waiter = self.queue.remove(rank)?;
         self.round.quit(rank.bucket);
+        self.forgive();
         Some(waiter)
     }
 
@@ -337,7 +347,7 @@ impl<W> Core<W> {
 
     fn look(&mut self, now: Instant) {
         let oldest = self.queue.oldest().map(|(_, since)| since);
-        self.stand.look(now, oldest, self.long_wait());
+        self.stand.look(now, oldest, self.long_wait(), self.limits.permits);
     }
 
     /// Books the time, and while the queue stands drops who has waited too long in it.
@@ -356,5 +366,30 @@ impl<W> Core<W> {
 
     fn long_wait(&self) -> Option<Duration> {
         self.drain.service().map(stand::long_wait)
+    }
+}
+
+#[cfg(test)]
+impl<W> Core<W> {
+    /// Lets the time pass; whether the queue stands then, and whom it drops.
+    pub(super) fn probe(&mut self, now: Instant) -> (bool, Woken<W>) {
+        let mut woken = Woken::new();
+        self.tend(now, &mut woken);
+        (self.stand.stands(), woken)
+    }
+
+    /// What a shed call will hear.
+    pub(super) fn shed_of(&self, rank: &Rank) -> Option<Shed> {
+        self.shed.get(&rank.arrival).copied()
+    }
+
+    /// Whether nothing is left of any call.
+    pub(super) fn is_idle(&self) -> bool {
+        let stats = self.stats();
+        (stats.in_flight, stats.waiting, stats.waiting_bytes) == (0, 0, 0)
+            && self.caps.is_idle()
+            && self.shed.is_empty()
+            && self.round.is_idle()
+            && self.queue.is_idle()
     }
 }

@@ -31,6 +31,9 @@ impl Drain {
     pub(super) fn advance(&mut self, now: Instant, busy: usize) {
         let passed = now.saturating_duration_since(self.at.unwrap_or(now)).as_secs_f64();
         self.at = self.at.max(Some(now));
+        if passed == 0.0 {
+            return;
+        }
         let faded = (-passed / FADE).exp();
         // What was learned before a quiet time is out of date after it; in a full lane it is replaced.
         let kept = if busy == 0 { faded } else { faded.max((REMEMBERED / self.exits).min(1.0)) };

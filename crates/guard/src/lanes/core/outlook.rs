@@ -1,7 +1,7 @@
 //! What a newcomer has to expect.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,9 +10,6 @@ use super::super::Ticket;
 use super::rank::{Bucket, Rank};
 use super::round::{Line, Turn, quantum, rounds_until_credit};
 use super::{Core, cost};
-
-/// How many more flights each target may start, while the walk hands them out.
-type Rooms = HashMap<Option<u64>, usize>;
 
 /// A newcomer's way to its turn.
 struct Way {
@@ -23,6 +20,9 @@ struct Way {
     /// Whether the key is served in each round from `start` to `last`.
     steady: bool,
 }
+
+/// Targets that have no room for all who wait for them: who of those is served is not known.
+type Scarce = HashSet<Option<u64>>;
 
 impl<W> Core<W> {
     pub(in super::super) fn retry_after(&mut self, now: Instant) -> Duration {
@@ -60,16 +60,16 @@ impl<W> Core<W> {
     }
 
     /// How many of those waiting now would surely be served before this newcomer, if nobody else comes and
-    /// nobody gives up. Exact where no key or target has a limit and nobody waits for two targets; else it
-    /// counts, of each key and target, those that may start even if no flight of it ends.
+    /// nobody gives up. Exact where calls cost one and no key or target has a limit; else it counts those who
+    /// may start even if no flight of their key or target ends.
     pub(in super::super) fn ahead(&self, ticket: &Ticket) -> usize {
         let (key, weight) = (ticket.party.key, ticket.party.weight);
-        let mut rooms = Rooms::new();
+        let scarce = self.scarce();
         let line = self.round.line(key);
         let mut own = line.map_or_else(Vec::new, |line| self.own_ahead(line, ticket));
         // Short of room, the cheapest: they bring the newcomer's turn closest.
-        let taken = own.iter().filter(|(target, _)| self.take(&mut rooms, *target)).copied();
-        own = taken.take(self.caps.key_room(key, ticket.party.parallel)).collect();
+        own.retain(|(target, _)| !scarce.contains(target));
+        own.truncate(self.caps.key_room(key, ticket.party.parallel));
         let (start, credit) =
             line.map_or_else(|| self.round.start_of(&ticket.party), |line| (line.turn, line.credit));
         let owed = own.iter().fold(credit, |credit, (_, cost)| credit - cost);
@@ -78,7 +78,7 @@ impl<W> Core<W> {
         let steady = own.iter().all(|(_, cost)| *cost <= quantum(weight));
         let way = Way { start, last, steady: steady || waits == 0 };
         let others = self.round.lines().filter(|(other, _)| *other != key);
-        own.len() + others.map(|(other, line)| self.served_by(other, line, &way, &mut rooms)).sum::<usize>()
+        own.len() + others.map(|(other, line)| self.served_by(other, line, &way, &scarce)).sum::<usize>()
     }
 
     /// Target and cost of the key's own calls that go first, the cheapest first.
@@ -94,7 +94,7 @@ impl<W> Core<W> {
     }
 
     /// How many calls another key is surely served before the newcomer.
-    fn served_by(&self, key: u64, line: &Line, way: &Way, rooms: &mut Rooms) -> usize {
+    fn served_by(&self, key: u64, line: &Line, way: &Way, scarce: &Scarce) -> usize {
         let calls = self.calls_of(key, line);
         let quantum = quantum(line.party.weight);
         let (theirs, ours) = (self.round.present(line.turn), self.round.present(way.start));
@@ -114,7 +114,7 @@ impl<W> Core<W> {
                 break;
             }
             credit -= cost;
-            if self.take(rooms, target) {
+            if !scarce.contains(&target) {
                 room -= 1;
                 served += 1;
             }
@@ -136,16 +136,13 @@ impl<W> Core<W> {
         calls
     }
 
-    /// Whether the target has room for one more of those ahead.
-    fn take(&self, rooms: &mut Rooms, target: Option<u64>) -> bool {
-        if target.is_none() {
-            return true;
+    fn scarce(&self) -> Scarce {
+        let mut waiting = HashMap::<Option<u64>, usize>::new();
+        for (target, of_key) in self.round.lines().flat_map(|(_, line)| &line.buckets) {
+            *waiting.entry(*target).or_default() += of_key;
         }
-        let room = rooms.entry(target).or_insert_with(|| self.caps.target_room(target));
-        *room = match room.checked_sub(1) {
-            Some(left) => left,
-            None => return false,
-        };
-        true
+        let scarce =
+            waiting.into_iter().filter(|(target, waiting)| self.caps.target_room(*target) < *waiting);
+        scarce.map(|(target, _)| target).collect()
     }
 }

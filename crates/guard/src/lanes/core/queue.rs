@@ -57,10 +57,7 @@ impl<W> Queue<W> {
         self.of_key.insert((bucket.key, arrival));
         self.newest.insert((bucket, priority, Reverse(arrival)));
         let share = self.share(bucket.key);
-        self.reckon(
-            bucket.key,
-            Share { waiting: share.waiting + 1, bytes: share.bytes.saturating_add(waiter.bytes) },
-        );
+        self.reckon(bucket.key, Share { waiting: share.waiting + 1, bytes: share.bytes + waiter.bytes });
         self.waiting.insert(rank, waiter);
     }
 
@@ -156,5 +153,11 @@ impl<W> Queue<W> {
             rank.bucket == bucket && before.is_none_or(|before| **rank < before)
         });
         ranks.map(|(_, waiter)| waiter.bytes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        let orders = self.arrivals.is_empty() && self.of_key.is_empty() && self.newest.is_empty();
+        orders && self.shares.is_empty() && self.by_waiting.is_empty() && self.by_bytes.is_empty()
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn make_room<W>(
         let most =
             queue.longest().filter(|(most, _)| queue.len() == limits.max_waiting && own.waiting + 1 < *most);
         let (_, longest) = most.ok_or(FullReason::Queue)?;
-        room.displace((queue.share(longest).bytes, longest, u64::MAX));
+        let victim = (queue.share(longest).bytes, longest, u64::MAX);
+        room.displace(victim, |_| true);
     }
     room.fit(limits.max_bytes, key, bytes)?;
     Ok(room.victims)
@@ -64,17 +65,18 @@ impl<W> Room<'_, W> {
                 self.touched.pop()
             };
             let giver = giver.filter(|giver| giver.1 != key).ok_or(FullReason::Bytes)?;
-            if self.displace(giver) < mine {
+            // Who waits without bytes would make no room by leaving.
+            if self.displace(giver, |bytes| bytes > 0) < mine {
                 return Err(FullReason::Bytes);
             }
         }
         Ok(())
     }
 
-    /// The key's newest gives way; what the key has left.
-    fn displace(&mut self, (held, key, before): Giver) -> u64 {
+    /// The key's newest gives way, if it helps; what the key has left.
+    fn displace(&mut self, (held, key, before): Giver, helps: impl Fn(u64) -> bool) -> u64 {
         let Some((rank, bytes)) = self.queue.newest_of(key, before) else { return 0 };
-        self.victims.push(rank);
+        self.victims.extend(helps(bytes).then_some(rank));
         self.held -= bytes;
         self.touched.push((held - bytes, key, rank.arrival));
         held - bytes

@@ -149,12 +149,17 @@ impl Round {
         firsts.min().map(|(_, key)| *key)
     }
 
-    /// Nobody queues and a permit is free: nobody is owed anything.
     pub(super) fn forget_debts(&mut self) {
         if !self.debts.is_empty() {
             self.debts.clear();
             self.debts_by_round.clear();
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        let debts = self.debts.is_empty() && self.debts_by_round.is_empty();
+        debts && self.lines.is_empty() && self.turns.is_empty()
     }
 
     pub(super) fn line(&self, key: u64) -> Option<&Line> {

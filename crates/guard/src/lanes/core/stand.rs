@@ -15,6 +15,9 @@ const LEAST: Duration = Duration::from_millis(100);
 /// The least time over which a queue is judged.
 const WINDOW: Duration = Duration::from_secs(1);
 
+/// Below this many exits, chance decides whether as many come as leave.
+const KNOWN: u32 = 40;
+
 /// Parts in which the window moves on.
 const SLOTS: usize = 8;
 
@@ -40,10 +43,22 @@ pub(super) fn long_wait(service: Duration) -> Duration {
     service.max(LEAST)
 }
 
+/// The time over which the queue is judged: 1 s, four long waits, or [`KNOWN`] exits, whichever is most.
+fn window(long: Duration, permits: usize) -> Duration {
+    let exits = long.saturating_mul(KNOWN) / u32::try_from(permits).unwrap_or(u32::MAX).max(1);
+    WINDOW.max(long.saturating_mul(4)).max(exits)
+}
+
 impl Stand {
     /// Looks at the age of the oldest waiter (none: nobody waits), as it was up to now and as it is after an
     /// event. Nothing stands before a flight was measured (`long` unknown): there is nothing to judge by.
-    pub(super) fn look(&mut self, now: Instant, oldest: Option<Instant>, long: Option<Duration>) {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        oldest: Option<Instant>,
+        long: Option<Duration>,
+        permits: usize,
+    ) {
         let seen = self.seen.max(Some(now)).unwrap_or(now);
         let before = self.seen.replace(seen).unwrap_or(now);
         let late = oldest.zip(long).and_then(|(oldest, long)| {
@@ -55,7 +70,7 @@ impl Stand {
             self.stands = false;
             return;
         };
-        let window = WINDOW.max(long.saturating_mul(4));
+        let window = window(long, permits);
         let since = match self.late {
             Some(since) => since,
             None => self.begin(from.max(before).min(now)),
