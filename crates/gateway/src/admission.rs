@@ -56,14 +56,12 @@ impl Admission {
     ) -> Result<Instant, Refusal> {
         let standing = &provider.standing;
         let member = standing.window.join(since);
-        standing.bus.tell(self.watched, |id| {
-            let fill = standing.window.fill();
-            Event::Windowed { id, provider: provider.name.clone(), fill }
-        });
+        let fill = member.fill();
+        standing.bus.tell(self.watched, |id| Event::Windowed { id, provider: provider.name.clone(), fill });
         let left = timeout_at(patience.end(), member).await;
         let now = Instant::now();
-        let Ok(departure) = left else { return Err(deadline(patience, now)) };
         standing.handles.window_waited(now.duration_since(since));
+        let Ok(departure) = left else { return Err(deadline(patience, now)) };
         standing.flushed(departure.wave);
         Ok(now)
     }

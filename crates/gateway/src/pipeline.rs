@@ -404,7 +404,10 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             },
         };
         match instead {
-            Instead::TooLate => return refused(),
+            Instead::TooLate => {
+                provider.standing.handles.shed("deadline");
+                return refused();
+            }
             Instead::Kept(kept) => match kept.body(streams, asks_usage) {
                 Some(body) => return Ok(Departed::Kept(kept, body, aloft)),
                 // It can't be had in this form: what comes instead is for all who ask in this form.

@@ -89,13 +89,16 @@ impl Window {
 
     /// Takes a place in the window that is open, or opens one.
     pub fn join(self: &Arc<Self>, now: Instant) -> Member {
-        let (place, released) = self.core.lock().join(now, None);
+        let mut core = self.core.lock();
+        let (place, released) = core.join(now, None);
+        let fill = released.wave.map_or(core.fill(), |wave| wave.size);
+        drop(core);
         wake_all(released.waiting);
         let state = match place {
             Some(place) => State::Waiting(place),
             None => State::Released(released.wave),
         };
-        Member { window: Arc::clone(self), state, timer: None }
+        Member { window: Arc::clone(self), fill, state, timer: None }
     }
 
     /// How many wait.
@@ -123,6 +126,7 @@ impl Window {
 #[derive(Debug)]
 pub struct Member {
     window: Arc<Window>,
+    fill: usize,
     state: State,
     /// Made when it has to wait.
     timer: Option<Pin<Box<Sleep>>>,
@@ -137,6 +141,11 @@ enum State {
 }
 
 impl Member {
+    /// How many the window held when this one had come, itself included; none where it was closed.
+    pub fn fill(&self) -> usize {
+        self.fill
+    }
+
     /// Whether the flight may go on by what is known at `now`. Else it wakes the task when that changes, and says when
     /// to look again if nothing does: for who has a timer already, or none.
     pub fn poll_release(&mut self, now: Instant, cx: &Context<'_>) -> Result<Departure, Instant> {

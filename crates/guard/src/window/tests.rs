@@ -25,6 +25,7 @@ async fn size_the_one_that_fills_it_lets_all_go_at_once() {
     assert!(first.iter_mut().all(|member| goes(member).is_none()));
     assert_eq!(window.fill(), 3);
     let mut last = window.join(Instant::now());
+    assert_eq!(first.iter().chain([&last]).map(Member::fill).collect::<Vec<_>>(), [1, 2, 3, 4]);
     let told = Departure { wave: Some(Wave { size: 4, cause: Cause::Size }) };
     assert_eq!(goes(&mut last), Some(told), "told to the one who filled it");
     assert!(first.iter_mut().all(|member| goes(member) == Some(Departure { wave: None })));
@@ -83,24 +84,22 @@ async fn routing_results_come_to_their_own_in_any_order() {
 
 #[tokio::test(start_paused = true)]
 async fn isolation_one_that_leaves_or_panics_is_in_no_wave() {
-    let window = window(3, 20);
+    let window = window(4, 20);
     let gone = window.join(Instant::now());
-    let stays = tokio::spawn({
-        let window = window.clone();
-        async move { window.join(Instant::now()).await }
-    });
-    let dies = tokio::spawn({
-        let window = window.clone();
-        async move {
-            // It waits with the others until it dies.
-            let died = timeout(5 * MS, window.join(Instant::now())).await;
-            assert!(died.is_ok(), "dies");
-        }
+    let (mut stays, mut dies) = (JoinSet::new(), JoinSet::new());
+    let member = window.join(Instant::now());
+    stays.spawn(member);
+    let member = window.join(Instant::now());
+    dies.spawn(async move {
+        // It waits with the others until it dies.
+        let died = timeout(5 * MS, member).await;
+        assert!(died.is_ok(), "dies");
     });
     drop(gone);
-    assert!(dies.await.unwrap_err().is_panic());
+    assert!(dies.join_next().await.is_some_and(|died| died.unwrap_err().is_panic()));
     assert_eq!(window.fill(), 1);
-    assert_eq!(stays.await.unwrap().wave, Some(Wave { size: 1, cause: Cause::Time }));
+    let departure = stays.join_next().await.unwrap().unwrap();
+    assert_eq!(departure.wave, Some(Wave { size: 1, cause: Cause::Time }));
 }
 
 #[tokio::test(start_paused = true)]
