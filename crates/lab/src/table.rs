@@ -88,6 +88,42 @@ pub fn render(document: &Document) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The same figures for a page of documentation, with what they were measured with below them.
+pub fn markdown(document: &Document) -> String {
+    let rows = text(document);
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | ")).replace("|  |", "| |");
+    let columns = rows.first().map_or(0, Vec::len);
+    let rule: Vec<String> =
+        (0..columns).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
+    lines.insert(1.min(lines.len()), line(&rule));
+    lines.push(String::new());
+    lines.push(document.verdict.sentence.clone());
+    lines.push(String::new());
+    lines.push(conditions(document));
+    lines.join("\n") + "\n"
+}
+
+/// With what, on what and when: `Three rounds of …`.
+pub fn conditions(document: &Document) -> String {
+    let versions = |name: &str| document.versions.get(name).map_or("unknown", String::as_str);
+    format!(
+        "`sluicegate bench {}`, {} (times in ms), medians of {} rounds with the smallest and the largest in brackets, \
+         {} build, {}, {}.",
+        document.scenario,
+        parameters(document),
+        document.rounds,
+        versions("build"),
+        document.machine,
+        document.started.split('T').next().unwrap_or_default(),
+    )
+}
+
+fn parameters(document: &Document) -> String {
+    let all = document.parameters.iter().filter(|(name, _)| *name != "rounds");
+    all.map(|(name, value)| format!("{name} {}", bare(value))).collect::<Vec<_>>().join(", ")
+}
+
 pub(crate) fn bare(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -162,7 +198,7 @@ fn push(rows: &mut Vec<Row>, label: &str, targets: &[Target], cell: impl Fn(&Tar
 }
 
 /// Three digits that matter.
-pub(crate) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => format!("{number:.0}"),
         number if number >= 10.0 => format!("{number:.1}"),
