@@ -51,9 +51,7 @@ impl Docs {
     fn measurements(&self) -> Result<Measurements> {
         let mut all = Measurements::default();
         let directory = self.0.join("benchmarks");
-        for entry in
-            directory.read_dir().with_context(|| format!("cannot read {}", directory.display()))?
-        {
+        for entry in directory.read_dir().with_context(|| format!("cannot read {}", directory.display()))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
                 match Measured::read(&path)? {
@@ -121,7 +119,8 @@ enum Measured {
 impl Measured {
     fn read(path: &Path) -> Result<Measured> {
         let what = || format!("{} is no measurement", path.display());
-        let value: Value = serde_json::from_slice(&std::fs::read(path).with_context(what)?).with_context(what)?;
+        let value: Value =
+            serde_json::from_slice(&std::fs::read(path).with_context(what)?).with_context(what)?;
         if value.get("rows").is_some() {
             return Ok(Measured::Proof(serde_json::from_value(value).with_context(what)?));
         }
@@ -200,7 +199,8 @@ fn render(template: &str, all: &Measurements) -> Result<String> {
         let mut documents = Vec::new();
         for name in names.iter().filter(|_| *kind != "earlier") {
             let document = all.experiments.get(*name);
-            documents.push(document.with_context(|| format!("there is no measurement {name}.json"))?.as_ref());
+            documents
+                .push(document.with_context(|| format!("there is no measurement {name}.json"))?.as_ref());
             shown.insert(*name);
         }
         match (*kind, documents.as_slice()) {
@@ -245,7 +245,11 @@ fn targets(documents: &[&Document]) -> String {
         for target in &document.targets {
             let figures = &target.figures;
             if let Some(why) = &target.cannot {
-                let _ = writeln!(text, "| `{}` | {} | not measured: {why} | | | | | | |", document.scenario, target.name);
+                let _ = writeln!(
+                    text,
+                    "| `{}` | {} | not measured: {why} | | | | | | |",
+                    document.scenario, target.name
+                );
                 continue;
             }
             let _ = writeln!(

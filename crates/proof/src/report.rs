@@ -143,7 +143,8 @@ impl Report {
 
     /// The machine, what was measured, every row, and the notes. The load is each row's own.
     pub fn table(&self) -> String {
-        let head = ["scenario", "what", "pass", "load", "direct", "relay", "gate", "judged", "spread", "limit", ""];
+        let head =
+            ["scenario", "what", "pass", "load", "direct", "relay", "gate", "judged", "spread", "limit", ""];
         let mut lines = vec![head.map(str::to_owned)];
         lines.extend(self.rows.iter().map(cells));
         let Machine { cpu, cores, os, .. } = &self.machine;

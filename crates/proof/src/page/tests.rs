@@ -36,7 +36,10 @@ fn medians(report: &Report) -> Vec<(&str, f64)> {
 fn the_page_of_this_repository_is_what_its_template_and_its_measurements_give() {
     let docs = Docs(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"));
     let page = std::fs::read_to_string(docs.page()).unwrap();
-    assert!(page == docs.render().unwrap(), "docs/benchmarks.md has to be written anew: make benchmarks-page");
+    assert!(
+        page == docs.render().unwrap(),
+        "docs/benchmarks.md has to be written anew: make benchmarks-page"
+    );
 }
 
 #[test]
@@ -74,7 +77,9 @@ fn what_is_no_measurement_of_the_gate_here_is_refused() {
     let refused = |new: Report| merge(report(Vec::new()), new).unwrap_err().to_string();
     assert!(refused(Report { optimised: false, ..report(Vec::new()) }).contains("not optimised"));
     assert!(refused(Report { gate: SECOND_RELAY.into(), ..report(Vec::new()) }).contains("second relay"));
-    assert!(refused(Report { machine: Machine::default(), ..report(Vec::new()) }).contains("another machine"));
+    assert!(
+        refused(Report { machine: Machine::default(), ..report(Vec::new()) }).contains("another machine")
+    );
 }
 
 #[test]
@@ -82,7 +87,8 @@ fn documents_are_kept_without_their_calls_and_rendered_from_there() {
     let directory = tempfile::tempdir().unwrap();
     let docs = Docs(directory.path().join("docs"));
     std::fs::create_dir_all(docs.0.join("benchmarks")).unwrap();
-    std::fs::write(docs.template(), "Words.\n{{proof}}\n{{experiment crowd}}\n{{targets crowd}}\nEnd.\n").unwrap();
+    std::fs::write(docs.template(), "Words.\n{{proof}}\n{{experiment crowd}}\n{{targets crowd}}\nEnd.\n")
+        .unwrap();
     let file = |name: &str| directory.path().join(name);
     write(&file("crowd.json"), &experiment("crowd")).unwrap();
     write(&file("today.json"), &report(vec![row("start", 1.5, false)])).unwrap();
