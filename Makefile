@@ -55,6 +55,7 @@ benchmarks: dist
 benchmarks-page:
 	$(CARGO) run --locked --quiet -p sluicegate-proof --bin benchmarks
 
+## Optimised builds of the gate and of what measures it, in target/dist.
 dist:
 	$(CARGO) build --profile dist --locked --bin sluicegate
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins

@@ -141,7 +141,8 @@ fn merge(old: Report, new: Report) -> Result<(Report, Vec<String>)> {
     );
     let mut said = Vec::new();
     let mut rows = old.rows;
-    let measured: BTreeSet<String> = new.rows.iter().map(|row| row.scenario.clone()).collect();
+    let mut measured: Vec<&str> = new.rows.iter().map(|row| row.scenario.as_str()).collect();
+    measured.dedup();
     for scenario in measured {
         let of = |row: &&Row| row.scenario == scenario;
         let mut fresh: Vec<Row> = new.rows.iter().filter(of).cloned().collect();
@@ -158,7 +159,8 @@ fn merge(old: Report, new: Report) -> Result<(Report, Vec<String>)> {
     }
     // Of equals, those of one scenario, the order is kept.
     rows.sort_by_key(|row| place(&row.scenario));
-    Ok((Report { rows, ..new }, said))
+    let Report { machine, gate, optimised, .. } = new;
+    Ok((Report { machine, gate, optimised, rows }, said))
 }
 
 /// What is comparable with `row`, oldest first.
