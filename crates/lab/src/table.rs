@@ -96,21 +96,23 @@ pub fn markdown(document: &Document) -> String {
         (0..columns).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
     let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
     lines.insert(1.min(lines.len()), line(&rule));
-    lines.push(String::new());
-    lines.push(document.verdict.sentence.clone());
-    lines.push(String::new());
-    lines.push(conditions(document));
+    lines.push(format!("\n{}\n\n{}", document.verdict.sentence, conditions(document)));
+    if document.rounds > 1 {
+        lines.push("Times are medians of the rounds, in brackets the smallest and the largest.".to_owned());
+    }
     lines.join("\n") + "\n"
 }
 
-/// With what, on what and when.
+/// With what, on what and when, and what a reader has to keep in mind.
 pub fn conditions(document: &Document) -> String {
     let build = document.versions.get("build").map_or("unknown", String::as_str);
+    let day = document.started.split('T').next().unwrap_or_default();
+    let notes = document.verdict.caveats.iter().map(|caveat| format!(" Note: {caveat}."));
     format!(
-        "`{}`: {}, {build} build, {}. Times are medians of the rounds, in brackets the smallest and the largest.",
+        "`{}`: {}, {build} build, {day}.{}",
         command(document),
         document.machine,
-        document.started.split('T').next().unwrap_or_default(),
+        notes.collect::<String>()
     )
 }
 

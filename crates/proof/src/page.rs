@@ -201,8 +201,8 @@ fn render(template: &str, all: &Measurements) -> Result<String> {
         let mut documents = Vec::new();
         for name in names.iter().filter(|_| *kind != "earlier") {
             let document = all.experiments.get(*name);
-            documents
-                .push(document.with_context(|| format!("there is no measurement {name}.json"))?.as_ref());
+            let document = document.with_context(|| format!("there is no measurement {name}.json"))?;
+            documents.push((*name, document.as_ref()));
             shown.insert(*name);
         }
         match (*kind, documents.as_slice()) {
@@ -212,7 +212,7 @@ fn render(template: &str, all: &Measurements) -> Result<String> {
                 write!(page, "```text\n{}```\n", proof.table())?;
             }
             ("earlier", []) => page.push_str(&moves(all.proof.as_ref().map_or(&[], |proof| &proof.rows))),
-            ("experiment", [document]) => page.push_str(&table::markdown(document)),
+            ("experiment", [(_, document)]) => page.push_str(&table::markdown(document)),
             ("targets", [_, ..]) => page.push_str(&targets(&documents)),
             _ => bail!("no table is called {wish}"),
         }
@@ -237,27 +237,22 @@ fn moves(rows: &[Row]) -> String {
     }
 }
 
-/// A line for each target of each experiment, with what can be compared everywhere.
-fn targets(documents: &[&Document]) -> String {
+/// A line for each target of each experiment, by the name under which it is kept, with what can be compared everywhere.
+fn targets(documents: &[(&str, &Document)]) -> String {
     let time = |time: Option<f64>| time.map_or("–".to_owned(), |time| format!("{time:.0}"));
     let mut text = "| experiment | target | calls | at the provider | whole answers | errors | p50 ms | p99 ms | slowest ms |\n\
                     | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
-    for document in documents {
+    for (name, document) in documents {
         for target in &document.targets {
             let figures = &target.figures;
             if let Some(why) = &target.cannot {
-                let _ = writeln!(
-                    text,
-                    "| `{}` | {} | not measured: {why} | | | | | | |",
-                    document.scenario, target.name
-                );
+                let _ = writeln!(text, "| `{name}` | {} | not measured: {why} | | | | | | |", target.name);
                 continue;
             }
             let _ = writeln!(
                 text,
-                "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |",
-                document.scenario,
+                "| `{name}` | {} | {} | {} | {} | {} | {} | {} | {} |",
                 target.name,
                 figures.calls,
                 figures.upstream_calls.map_or("–".to_owned(), |calls| calls.to_string()),
@@ -269,8 +264,8 @@ fn targets(documents: &[&Document]) -> String {
             );
         }
     }
-    text.push('\n');
-    for document in documents {
+    text.push_str("\nTimes are of whole answers, medians of the rounds.\n\n");
+    for (_, document) in documents {
         let _ = writeln!(text, "- {}", table::conditions(document));
     }
     text
