@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: run test sdk loom lint demo proof proof-quick fuzz
+.PHONY: run test sdk loom lint demo proof proof-quick benchmarks benchmarks-page dist fuzz
 
 ## Build the gate and serve on http://127.0.0.1:8080. Arguments: make run ARGS="--listen 127.0.0.1:9000"
 run:
@@ -21,9 +21,9 @@ sdk:
 	$(CARGO) build --locked --bin sluicegate
 	tests/sdk/run $(TARGET)/debug/sluicegate
 
-## Every interleaving of callers that board and leave a flight.
+## Every interleaving of those who board a flight, or wait in a window or a lane.
 loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked -p sluicegate-guard --test loom_flight --test loom_window --test loom_lanes
 
 ## The gate against its own scripted provider, direct beside it. Needs no key.
 demo:
@@ -38,17 +38,27 @@ lint:
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
-## The long figures of docs/benchmarks.md.
-proof:
-	$(CARGO) build --profile dist --locked --bin sluicegate
-	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
+## The gate beside a bare relay, printed: a quarter of an hour.
+proof: dist
 	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate
 
 ## The same, reduced to about two minutes.
-proof-quick:
+proof-quick: dist
+	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate --quick
+
+## Everything that docs/benchmarks.md says, measured anew, and the page: half an hour. A part: make benchmarks PARTS=lab
+PARTS ?= proof lab other
+benchmarks: dist
+	docs/benchmarks/measure $(TARGET)/dist $(PARTS)
+
+## docs/benchmarks.md from what was measured before.
+benchmarks-page:
+	$(CARGO) run --locked --quiet -p sluicegate-proof --bin benchmarks
+
+## Optimised builds of the gate and of what measures it, in target/dist.
+dist:
 	$(CARGO) build --profile dist --locked --bin sluicegate
 	$(CARGO) build --profile dist --locked -p sluicegate-proof --bins
-	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate --quick
 
 ## Each fuzz target for SECONDS.
 SECONDS ?= 30

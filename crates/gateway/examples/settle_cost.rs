@@ -41,7 +41,7 @@ fn main() -> std::io::Result<()> {
                     || {
                         observer.flush(LIMIT);
                     },
-                    |record| observer.settle(&record, &target),
+                    |record| observer.settle(&record, &target, false),
                 )
             };
             let mut times: Vec<Duration> = std::thread::scope(|scope| {

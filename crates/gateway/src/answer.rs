@@ -66,7 +66,7 @@ pub(crate) fn deliver(
     if let Some(refusal) = unreadable(answer, &aloft) {
         return refuse(call, &refusal);
     }
-    call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
+    call.first_byte(answer.at);
     call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
     call.record.status = answer.status.as_u16();
     let ending = seat.flight().tape.ending();
@@ -105,7 +105,7 @@ pub(crate) fn deliver_folded(
         (Ok(answer), None) => answer,
         (Err(refusal), _) | (_, Some(refusal)) => return refuse(call, refusal),
     };
-    call.record.first_byte = Some(answer.at.saturating_duration_since(call.arrived));
+    call.first_byte(answer.at);
     call.before_upstream = answer.asked.saturating_duration_since(call.arrived);
     let Some(body) = fold(aloft.dialect, taken.into_iter().chain(std::iter::once(whole(&mut seat)))) else {
         let said = ending.watch.error.as_deref().unwrap_or("its stream can't be made into a plain answer");
@@ -135,7 +135,7 @@ pub(crate) fn replay(mut call: Box<Call>, kept: &Kept, body: Bytes, aloft: &Alof
     call.record.fate = Fate::Hit;
     call.record.status = 200;
     call.learned(kept.watch());
-    call.record.first_byte = Some(call.age());
+    call.first_byte(Instant::now());
     call.before_upstream = call.age();
     let mut headers = kept.headers();
     down::strip(&mut headers);

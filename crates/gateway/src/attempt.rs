@@ -10,15 +10,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::lanes::{Full, Permit, Ticket};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header, response};
 use smallvec::SmallVec;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use crate::admission::Admission;
 use crate::crossing::{Back, Passage};
 use crate::flight::Progress;
 use crate::gateway::{Model, Provider};
-use crate::observe::{Outcome, TargetHandles};
+use crate::observe::{Event, Outcome, TargetHandles};
 use crate::refusal::{Refusal, Wait};
 use crate::upstream::Upload;
 use crate::upstream::exchange::{Answer, Patience, Source, chain};
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) request: Request<Upload>,
     /// The provider speaks another protocol than the client: the request gets its body from here.
     pub(crate) passage: Option<Box<Passage>>,
-    pub(crate) ticket: Ticket,
+    pub(crate) admission: Admission,
     pub(crate) patience: Patience,
     pub(crate) progress: Arc<Progress>,
     /// Now: whoever makes the plan polls the flight at once.
@@ -117,16 +117,16 @@ impl Drop for Trial {
 
 /// Flies: queue, permit, exchange, and for a plain answer the body.
 pub(crate) async fn fly(plan: Plan) -> Flown {
-    let Plan { provider, model, mut request, passage, ticket, patience, progress, since } = plan;
+    let Plan { provider, model, mut request, passage, admission, patience, progress, since } = plan;
     let back = match passage.map(|passage| passage.embark(&mut request)).transpose() {
         Ok(back) => back.map(Box::new),
         Err(unfit) => return Flown { queue: Duration::ZERO, attempts: 0, outcome: Err(unfit) },
     };
     // The time of translating is the gate's own: neither a queue's nor the provider's.
     let waits_from = if back.is_some() { Instant::now() } else { since };
-    let (permit, asked) = match provider.standing.lane.try_enter() {
+    let (permit, asked) = match admission.at_once(&provider) {
         Some(permit) => (permit, waits_from),
-        None => match Box::pin(queue(&provider, ticket, &patience, waits_from)).await {
+        None => match Box::pin(admission.wait(&provider, &patience, waits_from)).await {
             Ok(permit) => (permit, Instant::now()),
             Err(refusal) => {
                 return Flown { queue: waits_from.elapsed(), attempts: 0, outcome: Err(refusal) };
@@ -136,6 +136,10 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
     progress.attempts.store(1, Ordering::Relaxed);
+    provider.standing.bus.tell(admission.watched, |id| {
+        let in_flight = provider.standing.lane.stats().in_flight;
+        Event::Started { id, provider: provider.name.clone(), in_flight }
+    });
     let outcome = match provider.standing.route.send(request, permit, asked, &patience).await {
         Ok(answer) => {
             model.first_byte.record(answer.at.duration_since(asked));
@@ -147,33 +151,6 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
         }
     };
     Flown { queue, attempts: 1, outcome }
-}
-
-/// Waits for a permit, with an end.
-async fn queue(
-    provider: &Provider,
-    ticket: Ticket,
-    patience: &Patience,
-    now: Instant,
-) -> Result<Permit, Refusal> {
-    let lane = &provider.standing.lane;
-    let place =
-        lane.enter(ticket, now).map_err(|Full { retry_after, .. }| Refusal::QueueFull { retry_after })?;
-    let turn = now + provider.config.queue.timeout;
-    match timeout_at(turn.min(patience.end()), place).await {
-        Ok(permit) => Ok(permit),
-        Err(_) => {
-            let now_then = Instant::now();
-            Err(if now_then >= patience.end() {
-                Refusal::Deadline { after: now_then.duration_since(patience.arrived) }
-            } else {
-                Refusal::QueueTimeout {
-                    waited: now_then.duration_since(now),
-                    retry_after: lane.retry_after(now_then),
-                }
-            })
-        }
-    }
 }
 
 /// Decides whether an answer is handed on now or held until it is whole.

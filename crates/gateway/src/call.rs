@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use guard::Alarm;
+use guard::{Alarm, Permit};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ use crate::flight::{Flight, Head, Progress};
 use crate::gateway::{Gateway, Model, Provider};
 use crate::net::door;
 use crate::net::life::{Moves, Step};
-use crate::observe::{CallError, CallRecord, Fate, TargetHandles};
+use crate::observe::{CallError, CallRecord, Event, Fate, TargetHandles};
 use crate::refusal::Refusal;
 use crate::stage::marks::Marks;
 
@@ -45,6 +45,10 @@ pub(crate) struct Call {
     pub(crate) cors: Option<HeaderValue>,
     /// The caller's own id for it.
     asked_id: Option<HeaderValue>,
+    /// Past the door of the process, where there is one; returned when the call is over.
+    pass: Option<Permit>,
+    /// Spent waiting at it.
+    at_door: Duration,
     /// Where this call's numbers are counted; none of a provider's until it has one.
     handles: Option<Arc<TargetHandles>>,
     door: Arc<door::Watch>,
@@ -59,6 +63,8 @@ pub(crate) struct Call {
     /// The answer has no body, whatever its headers say of one.
     head_only: bool,
     delivered: bool,
+    /// Those who watch the gate are told of this call.
+    watched: bool,
 }
 
 impl Call {
@@ -77,13 +83,17 @@ impl Call {
         let mut record = CallRecord::new(id, time, "none", head.uri.path().to_owned());
         record.request_id = asked.as_ref().and_then(|value| value.to_str().ok()).map(Arc::from);
         let moves = (head.version == http::Version::HTTP_2).then(|| gate.life.moves());
+        let arrived = Instant::now();
         Box::new(Call {
+            watched: gate.observer.bus().admits(arrived),
             asked_id: asked,
+            pass: None,
+            at_door: Duration::ZERO,
             gate,
             record,
             shape,
             cors: None,
-            arrived: Instant::now(),
+            arrived,
             before_upstream: Duration::ZERO,
             handles: None,
             door,
@@ -112,6 +122,17 @@ impl Call {
         self.handles = Some(provider.standing.handles.clone());
     }
 
+    /// The call waited at the door of the process.
+    pub(crate) fn at_the_door(&mut self, waited: Duration) {
+        self.at_door = waited;
+        self.record.queue = waited;
+    }
+
+    /// The call is past the door of the process, and stays so to its end.
+    pub(crate) fn passes(&mut self, permit: Permit) {
+        self.pass = Some(permit);
+    }
+
     /// The gate turned the call away, or had to end it.
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         let row = refusal.row();
@@ -132,6 +153,22 @@ impl Call {
         });
     }
 
+    /// Tells those who watch the gate what became of this call, if they are told of it.
+    pub(crate) fn tell(&self, make: impl FnOnce(Uuid) -> Event) {
+        self.gate.observer.bus().tell(self.watched(), make);
+    }
+
+    /// Its id, if those who watch the gate are told of it.
+    pub(crate) fn watched(&self) -> Option<Uuid> {
+        self.watched.then_some(self.record.id)
+    }
+
+    /// Its answer began to come at this time.
+    pub(crate) fn first_byte(&mut self, at: Instant) {
+        self.record.first_byte = Some(at.saturating_duration_since(self.arrived));
+        self.tell(|id| Event::FirstByte { id });
+    }
+
     /// The call has a seat on this flight.
     pub(crate) fn aboard(&mut self, flight: &Flight) {
         self.progress = Some(flight.progress.clone());
@@ -139,7 +176,7 @@ impl Call {
 
     /// How the flight went.
     pub(crate) fn flown(&mut self, head: &Head) {
-        self.record.queue = head.queue;
+        self.record.queue = self.at_door + head.queue;
         self.record.attempts = head.attempts;
     }
 
@@ -240,7 +277,7 @@ impl Drop for Call {
             }
         }
         let handles = self.handles.as_ref().unwrap_or_else(|| self.gate.observer.metrics().untargeted());
-        self.gate.observer.settle(&self.record, handles);
+        self.gate.observer.settle(&self.record, handles, self.watched);
         self.gate.life.leave();
     }
 }

@@ -18,6 +18,7 @@ use guard::tape::{self, Next, Reader};
 use http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use uuid::Uuid;
 use wire::dialect::Dialect;
 use wire::fingerprint::Fingerprint;
 use wire::relay::Watch;
@@ -138,6 +139,8 @@ pub(crate) struct Form {
 /// What a flight and its passengers know of each other.
 #[derive(Default)]
 pub(crate) struct Progress {
+    /// The call that began the flight.
+    pub(crate) call: Uuid,
     /// How often the provider was asked until now.
     pub(crate) attempts: AtomicU16,
     /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.

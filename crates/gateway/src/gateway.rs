@@ -11,6 +11,7 @@ use foldhash::fast::RandomState as FastHash;
 use guard::lanes::{Lane, Limits};
 use guard::tape::Budget;
 use guard::timing::Timing;
+use guard::window::{Settings, Wave, Window};
 use http::{HeaderValue, Uri};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -20,11 +21,14 @@ use wire::provider::Credential;
 use wire::translate::Crossing;
 
 use crate::call::text_value;
-use crate::config::{CacheWhen, Config, HttpVersion, ProviderConfig};
+use crate::config::{self, CacheWhen, Config, HttpVersion, ProviderConfig};
 use crate::flight::Board;
 use crate::kept::Cache;
 use crate::net::life::{Life, Step};
-use crate::observe::{GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles};
+use crate::observe::{
+    Bus, Event, GateGauges, GaugeLevels, Metrics, Observer, ProviderGauges, TargetHandles, WindowLimits,
+};
+use crate::stage::gate;
 use crate::stage::models::Lists;
 use crate::tasks::Tasks;
 use crate::upstream::exchange::Route;
@@ -49,6 +53,8 @@ pub struct Gateway {
     pub life: Life,
     /// All tasks.
     pub tasks: Tasks,
+    /// The door of the whole process, where there is one.
+    pub(crate) door: Arc<Lane>,
     /// The flights that equal calls can come aboard.
     pub(crate) board: Arc<Board>,
     /// What all of them may hold in memory.
@@ -71,6 +77,8 @@ pub struct Snapshot {
     pub(crate) lists: Lists,
     /// Some calls may share a flight or an answer.
     pub(crate) shares: bool,
+    /// Some providers are called with the callers' own credentials.
+    pub(crate) forwards: bool,
 }
 
 /// One configured provider, ready to use.
@@ -86,6 +94,8 @@ pub struct Provider {
     pub(crate) account: [u8; 32],
     /// Where it serves each of the endpoints that have a protocol of their own.
     pub(crate) uris: [Option<Uri>; ENDPOINTS.len()],
+    /// Models with a bound of their own, by name: as the lane knows them.
+    caps: HashMap<Box<str>, u64>,
     pub(crate) standing: Arc<Standing>,
 }
 
@@ -113,9 +123,13 @@ struct Account {
 pub struct Standing {
     /// Its concurrency cap and queue.
     pub lane: Arc<Lane>,
+    /// Where flights gather before they queue, if they do.
+    pub window: Arc<Window>,
     /// How it is reached.
     pub route: Route,
     pub(crate) handles: Arc<TargetHandles>,
+    /// Where what happens at it is told, live.
+    pub(crate) bus: Bus,
     models: RwLock<HashMap<Arc<str>, Arc<Model>, FastHash>>,
     others: Arc<Model>,
 }
@@ -163,6 +177,13 @@ impl Model {
 }
 
 impl Standing {
+    /// Books a wave that has left the window, if one has.
+    pub(crate) fn flushed(&self, wave: Option<Wave>) {
+        let Some(Wave { size, cause }) = wave else { return };
+        self.handles.wave(size, cause);
+        self.bus.publish(|| Event::Flushed { provider: self.handles.provider().clone(), size, cause });
+    }
+
     /// What is known of a model, by the name under which it is asked for; once there are many, one that stands
     /// for all others.
     pub(crate) fn model(&self, name: &str) -> Arc<Model> {
@@ -186,6 +207,7 @@ impl Gateway {
             observer.metrics().read_gauges_from(move || {
                 gauges.upgrade().map_or_else(GaugeLevels::default, |gate| gate.gauges())
             });
+            observer.bus().tell_time_by(world.wall);
             Gateway {
                 world,
                 observer,
@@ -197,7 +219,9 @@ impl Gateway {
                     aliases: HashMap::new(),
                     lists: Lists::default(),
                     shares: false,
+                    forwards: false,
                 }),
+                door: Lane::new(gate::limits(&config.gate)),
                 board: Board::new(SHARDS),
                 tapes: Budget::new(ALL_TAPES),
                 kept: Cache::new(config.cache.max_bytes),
@@ -224,12 +248,15 @@ impl Gateway {
             let standing = match known.get(&account) {
                 Some(standing) => {
                     standing.lane.resize(limits(provider));
+                    standing.flushed(standing.window.resize(settings(&provider.window), Instant::now()));
                     standing.clone()
                 }
                 None => Arc::new(self.standing(provider)),
             };
             kept.insert(account, standing.clone());
-            providers.push(Arc::new(Provider::new(provider.clone(), standing)));
+            let provider = Provider::new(provider.clone(), standing);
+            provider.cap();
+            providers.push(Arc::new(provider));
         }
         *known = kept;
         let aliases = config
@@ -245,8 +272,19 @@ impl Gateway {
             .providers
             .iter()
             .any(|provider| provider.coalesce.enabled || provider.cache.when != CacheWhen::Never);
+        let forwards = providers.iter().any(|provider| provider.credential.is_none());
+        self.door.resize(gate::limits(&config.gate));
         let lists = Lists::default();
-        self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists, shares }));
+        self.snapshot.store(Arc::new(Snapshot { config, providers, aliases, lists, shares, forwards }));
+    }
+
+    /// Begins to drain: calls are no longer welcome, and nobody waits in a window any more.
+    pub fn drain(&self) {
+        self.life.advance(Step::Draining);
+        let known = self.standing.lock();
+        for standing in known.values() {
+            standing.flushed(standing.window.close());
+        }
     }
 
     /// What equal calls share at this moment.
@@ -257,6 +295,7 @@ impl Gateway {
     fn standing(&self, provider: &ProviderConfig) -> Standing {
         Standing {
             lane: Lane::new(limits(provider)),
+            window: Window::new(settings(&provider.window)),
             route: Route {
                 base: provider.base.clone(),
                 pool: Arc::new(Pool::default()),
@@ -265,6 +304,7 @@ impl Gateway {
                 tasks: self.tasks.clone(),
             },
             handles: self.observer.metrics().target(&provider.name),
+            bus: self.observer.bus().clone(),
             models: RwLock::default(),
             others: Arc::new(Model::new("")),
         }
@@ -274,15 +314,26 @@ impl Gateway {
         let snapshot = self.snapshot();
         let gauge = |provider: &Arc<Provider>| {
             let stats = provider.standing.lane.stats();
+            let window = provider.config.window;
             ProviderGauges {
                 provider: provider.name.clone(),
                 in_flight: stats.in_flight as u64,
                 waiting: stats.waiting as u64,
                 permits: stats.permits as u64,
+                window: provider.standing.window.fill(),
+                window_limits: window
+                    .enabled
+                    .then_some(WindowLimits { size: window.max_size, time: window.max_wait }),
+                queue_bytes: stats.waiting_bytes,
+                stands: stats.stands,
             }
         };
         GaugeLevels {
             providers: snapshot.providers.iter().map(gauge).collect(),
+            gate: (snapshot.config.gate.max_in_flight > 0).then(|| {
+                let door = self.door.stats();
+                GateGauges { in_flight: door.in_flight as u64, waiting: door.waiting as u64 }
+            }),
             cache_bytes: self.kept.bytes(),
         }
     }
@@ -298,6 +349,11 @@ impl Gateway {
     /// The metrics of all calls.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.observer.metrics().clone()
+    }
+
+    /// The live events of all calls.
+    pub fn bus(&self) -> &Bus {
+        self.observer.bus()
     }
 
     /// Closes connections that rest for too long, until the gate has closed.
@@ -323,9 +379,23 @@ impl Provider {
             name: config.name.as_str().into(),
             name_value: text_value(&config.name),
             host: text_value(config.base.authority()),
+            caps: config.caps.iter().map(|(model, _)| (model.as_str().into(), hash_of(model))).collect(),
             standing,
             config,
         }
+    }
+
+    /// Gives its lane the bounds of single models.
+    fn cap(&self) {
+        for (model, most) in &self.config.caps {
+            self.standing.lane.cap(hash_of(model), Some(*most));
+        }
+        self.standing.lane.uncap_all_but(&self.caps.values().copied().collect::<Vec<_>>());
+    }
+
+    /// The model as its lane knows it, where it has a bound of its own.
+    pub(crate) fn capped(&self, model: &str) -> Option<u64> {
+        if self.caps.is_empty() { None } else { self.caps.get(model).copied() }
     }
 
     /// Whether the provider can be asked in this protocol.
@@ -357,7 +427,17 @@ impl Account {
 }
 
 fn limits(provider: &ProviderConfig) -> Limits {
-    Limits { permits: provider.concurrency, max_waiting: provider.queue.max, per_key: provider.queue.per_key }
+    let queue = provider.queue;
+    Limits {
+        permits: provider.concurrency,
+        max_waiting: queue.max,
+        max_bytes: queue.max_bytes,
+        per_key: queue.per_key,
+    }
+}
+
+fn settings(window: &config::Window) -> Settings {
+    Settings { max_size: window.max_size, max_wait: window.max_wait }
 }
 
 /// A number that is the same for equal values within this process.

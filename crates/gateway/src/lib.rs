@@ -3,6 +3,7 @@
 //! Start with `pipeline`, which shows a request from top to bottom; `run` is the life of the process.
 
 pub mod admin;
+mod admission;
 mod answer;
 mod attempt;
 mod call;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use guard::lanes::Ticket;
+use guard::lanes::{Party, Ticket};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -20,6 +20,7 @@ use wire::dialect::{Dialect, Routed, Shape, plain_id, route};
 use wire::provider::{ClientCredential, take_credentials};
 use wire::translate::estimate;
 
+use crate::admission::Admission;
 use crate::answer::{Aloft, deliver, deliver_folded, json_headers, local, open_silent, refuse, replay};
 use crate::attempt::Plan;
 use crate::call::Call;
@@ -30,7 +31,7 @@ use crate::kept::Kept;
 use crate::net::door;
 use crate::net::life::Step;
 use crate::net::reply::ReplyBody;
-use crate::observe::Fate;
+use crate::observe::{Event, Fate};
 use crate::pump::{Manner, pump};
 use crate::refusal::Refusal;
 use crate::stage::ask::Ask;
@@ -38,7 +39,7 @@ use crate::stage::marks::Marks;
 use crate::stage::patience::patience;
 use crate::stage::share::{Asked, Share};
 use crate::stage::wishes::Wishes;
-use crate::stage::{admit, body, models, target, up};
+use crate::stage::{admit, body, gate as process, models, target, up};
 use crate::upstream::Upload;
 
 /// Bytes of a refused request that are taken in, so that its sender gets to read why.
@@ -85,6 +86,14 @@ pub(crate) async fn serve(
             return refuse(call, &refusal);
         }
     };
+
+    // The door of the whole process: nobody is past it for whom there is no room.
+    if let Err(refusal) = process::pass(&mut call, &entered).await {
+        if !marks.held_back {
+            Box::pin(body::discard(&mut body, MOST_DISCARDED)).await;
+        }
+        return refuse(call, &refusal);
+    }
     if entered.models_id().is_some()
         && let Some(own) = Box::pin(models_of_ours(&call, &entered)).await
     {
@@ -180,6 +189,7 @@ fn enter(
     let (dialect, op_at, to) = (route.dialect, path.len() - route.op.len(), route.to.map(Box::from));
     call.shape = dialect.shape();
     call.record.protocol = dialect.name();
+    call.tell(|id| Event::Arrived { id, protocol: dialect.name() });
     let mut wishes = Wishes::of(&head.headers)?;
     call.record.tags = std::mem::take(&mut wishes.tags);
     let (client, query) = take_credentials(&mut head.headers, head.uri.query());
@@ -187,6 +197,11 @@ fn enter(
 }
 
 impl Entered {
+    /// What the caller showed of itself.
+    pub(crate) fn client(&self) -> Option<&ClientCredential> {
+        self.client.as_ref()
+    }
+
     /// The path below `/v1`.
     fn op(&self) -> &str {
         &self.head.uri.path()[self.op_at..]
@@ -272,11 +287,20 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         return Ok(Departed::Kept(kept, body, aloft));
     }
     let own_key = provider.credential.is_some();
+    let deadline = patience.of_caller.end();
     let ticket = Ticket {
-        key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
+        party: Party {
+            key: client.as_ref().filter(|_| !own_key).map_or(0, hash_of),
+            weight: 1,
+            parallel: provider.config.queue.parallel_per_key,
+        },
+        target: provider.capped(name.unwrap_or_default()),
+        bytes: ask.bytes(),
         priority: wishes.priority.unwrap_or_default(),
-        deadline: Some(patience.of_caller.end()),
+        deadline: Some(deadline),
     };
+    let gathers = provider.config.window.enabled && dialect.rules().is_some() && head.method == Method::POST;
+    let admission = Admission { ticket, windowed: gathers, watched: call.watched() };
     let uri = match &target.crossing {
         Some(crossing) => up::uri(&provider, crossing.op(), None)?,
         None => {
@@ -319,13 +343,13 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
         *request.headers_mut() = head.headers;
         let shared = share.is_some();
         let patience = if shared { patience.of_provider } else { patience.of_caller };
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::new(Progress { call: id, ..Progress::default() });
         let plan = Plan {
             provider: provider.clone(),
             model,
             request,
             passage,
-            ticket,
+            admission,
             patience,
             progress: progress.clone(),
             since: now,
@@ -347,7 +371,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
     });
     let mut start = || start.take().expect("a call starts one flight at most")();
     // Only who asks the provider waits for a permit: a seat on a flight and a kept answer are there at once.
-    let too_late = || provider.standing.lane.hopeless(&ticket, now);
+    let too_late = || provider.standing.lane.hopeless(&ticket, deadline, now);
     let refused = || Err(Refusal::Deadline { after: call.age() });
     // Past the bound of all flights a call flies alone.
     let boards = share.as_ref().filter(|_| !call.gate.tapes.is_spent());
@@ -367,6 +391,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
                     Aboard::Led(seat) => break seat,
                     Aboard::Joined(seat) => {
                         call.record.fate = Fate::Joined;
+                        call.tell(|id| Event::Joined { id, flight: seat.flight().progress.call });
                         break seat;
                     }
                     Aboard::Not(instead) => instead,
@@ -378,7 +403,10 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             },
         };
         match instead {
-            Instead::TooLate => return refused(),
+            Instead::TooLate => {
+                provider.standing.handles.shed("deadline");
+                return refused();
+            }
             Instead::Kept(kept) => match kept.body(streams, asks_usage) {
                 Some(body) => return Ok(Departed::Kept(kept, body, aloft)),
                 // It can't be had in this form: what comes instead is for all who ask in this form.

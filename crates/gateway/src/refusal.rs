@@ -35,6 +35,15 @@ impl Wait {
     }
 }
 
+/// Where there are too many calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// At the door of the whole process.
+    Gate,
+    /// In the queue of one provider.
+    Provider,
+}
+
 /// Why the gate turned a call away or had to end it. Cheap to clone: one refusal may reach many callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -67,10 +76,10 @@ pub enum Refusal {
     SlowBody,
     /// The caller left in the middle of its request.
     Gone,
-    /// The provider's queue is full.
-    QueueFull { retry_after: Duration },
-    /// Waited in the queue for as long as it allows.
-    QueueTimeout { waited: Duration, retry_after: Duration },
+    /// There is no room to wait in, or so many wait that waiting would be in vain.
+    QueueFull { crowd: Crowd, retry_after: Duration },
+    /// Waited for as long as the queue allows.
+    QueueTimeout { crowd: Crowd, waited: Duration, retry_after: Duration },
     /// The gate is going down.
     Draining,
     /// The gate went down before the call was over.
@@ -186,7 +195,7 @@ impl Refusal {
             TooLarge { .. } => row(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", Client),
             SlowBody => again(row(StatusCode::REQUEST_TIMEOUT, "request_timeout", Client)),
             Gone => row(StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST), "client_gone", Client),
-            QueueFull { retry_after } => after(
+            QueueFull { retry_after, .. } => after(
                 again(why(row(StatusCode::TOO_MANY_REQUESTS, "overloaded", Gate), "queue_full")),
                 retry_after,
             ),
@@ -195,11 +204,11 @@ impl Refusal {
                 retry_after,
             ),
             Draining => after(
-                again(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate)),
+                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "shutdown")),
                 &Duration::from_secs(1),
             ),
             Cut => after(
-                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "drain_over")),
+                again(why(row(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", Gate), "shutdown")),
                 &Duration::from_secs(1),
             ),
             Exhausted { .. } => after(
@@ -216,7 +225,7 @@ impl Refusal {
                     Wait::Stall => "stall",
                 },
             ),
-            Deadline { .. } => row(StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", Client),
+            Deadline { .. } => why(row(StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", Client), "deadline"),
             Upstream { .. } => again(row(StatusCode::BAD_GATEWAY, "upstream_error", Provider)),
             UpstreamCredentials { .. } => row(StatusCode::BAD_GATEWAY, "upstream_credentials", Provider),
             Encoding { .. } => {
@@ -265,10 +274,19 @@ impl Refusal {
             }
             SlowBody => "the request body stopped arriving; send it again".to_owned(),
             Gone => "the caller left in the middle of its request".to_owned(),
-            QueueFull { .. } => "too many calls are waiting for this provider; try again later".to_owned(),
-            QueueTimeout { waited, .. } => format!(
-                "the call waited {} ms for its turn at this provider; try again later",
-                waited.as_millis()
+            QueueFull { crowd: Crowd::Gate, .. } => {
+                "the gate has as many calls as it may take (gate.max_in_flight); try again later".to_owned()
+            }
+            QueueFull { crowd: Crowd::Provider, .. } => {
+                "too many calls are waiting for this provider; try again later".to_owned()
+            }
+            QueueTimeout { crowd, waited, .. } => format!(
+                "the call waited {} ms for its turn at {}; try again later",
+                waited.as_millis(),
+                match crowd {
+                    Crowd::Gate => "the gate",
+                    Crowd::Provider => "this provider",
+                }
             ),
             Draining => "the gate is shutting down; send the call again".to_owned(),
             Cut => "the gate shut down before the answer was complete; send the call again".to_owned(),
@@ -378,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_rendered_in_the_shape_that_asked() {
-        let full = Refusal::QueueFull { retry_after: Duration::from_secs(3) };
+        let full = Refusal::QueueFull { crowd: Crowd::Provider, retry_after: Duration::from_secs(3) };
         let (status, headers, body) = full.render(Shape::OpenAi, "r1");
         assert_eq!(status, 429);
         assert_eq!(headers["x-sluicegate-error"], "overloaded");

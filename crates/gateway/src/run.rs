@@ -38,7 +38,7 @@ async fn drain(gate: &Gateway, port: &Port, again: &mut Signals) -> bool {
         seconds = patience.as_secs_f64(),
         "draining; another signal ends it at once"
     );
-    gate.life.advance(Step::Draining);
+    gate.drain();
     let whole = tokio::select! {
         () = gate.life.empty() => true,
         () = sleep(patience) => false,

@@ -1,34 +1,46 @@
 //! A lane caps how many flights use one provider account at once, and queues the surplus fairly.
 //!
 //! Promises:
-//! - nobody waits while a permit is free, and nobody overtakes the queue to take one;
-//! - a permit that is returned goes straight to the next in line, so it never lies idle between two calls;
+//! - nobody eligible waits while a permit is free, and nobody overtakes the queue to take one; eligible is a
+//!   call whose key has fewer flights than it may, and its target too;
+//! - a permit that is returned goes straight to the next eligible call, so it never lies idle between two; calls
+//!   that are not eligible are passed over, and hold up no other key and no other target of their own;
 //! - dropping a [`Permit`] or a [`Place`] is always right, at any moment: the permit goes on, none is lost;
-//! - limits can change while calls run: growing starts waiters at once, shrinking interrupts nobody.
+//! - limits can change while calls run: growing starts waiters at once, shrinking interrupts nobody;
+//! - one key's flood costs another neither its turn nor its place: the queue is bounded in calls and in bytes,
+//!   and when it is full, the newest call of whoever holds most of it gives way;
+//! - a queue that drains keeps everybody, however long it got; one that stands keeps waits short instead.
 //!
-//! Order: keys take turns, one call each, whatever their calls' priority; a key that starts to wait joins at
-//! the end of the round. Inside a key: priority, then earliest deadline, then arrival. So a high priority
-//! moves a caller ahead of its own other calls and never ahead of somebody else's turn.
+//! Order: keys take turns by weight, whatever their calls' priority, and a call costs its key one and one more
+//! for every 32 KiB (`core/round.rs`). Inside a key: priority, then earliest deadline, then arrival. So a high
+//! priority moves a caller ahead of its own other calls and never ahead of somebody else's turn.
 //!
-//! Not here: waits have no deadline of their own (the caller puts one around its [`Place`] and drops it),
-//! rates and money are counted elsewhere, and being fair to keys does not reserve room for them in a full
-//! queue; `per_key` is there for that.
+//! A queue stands (`core/stand.rs`) when its oldest call has waited longer than q, the larger of 100 ms and the
+//! mean service time, for max(1 s, 4 q) without a break (longer where that is fewer than 40 exits), while at
+//! least as many came as left. Then calls that wait longer than 2 q are given up, and inside a key and priority
+//! the newest is first: under lasting overload some callers are served soon rather than all too late. It ends
+//! when the oldest has waited no longer than q.
+//!
+//! Not here: waits have no deadline of their own (the caller puts one around its [`Place`] and drops it), and
+//! rates and money are counted elsewhere. Nothing here runs by itself: everything is decided when somebody
+//! enters, leaves or gives up.
 
 mod core;
 mod drain;
+mod place;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::core::{Core, Entry, Rank};
+use self::core::{Claim, Core, Entry, Woken};
+use self::place::State;
+pub use self::place::{Permit, Place};
+use crate::sync::{Mutex, now};
 
 /// How much a lane takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +49,8 @@ pub struct Limits {
     pub permits: usize,
     /// Calls that may wait, all keys together.
     pub max_waiting: usize,
+    /// Bytes of the requests that wait, all keys together. One that is larger by itself may wait alone.
+    pub max_bytes: u64,
     /// Calls of one key that may wait.
     pub per_key: usize,
 }
@@ -50,11 +64,26 @@ pub enum Priority {
     Low,
 }
 
+/// Whom the queue is fair to. What the newest call says of its key counts for all of the key's waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Party {
+    pub key: u64,
+    /// The key's share of the turns beside others'. None counts as one.
+    pub weight: u32,
+    /// Flights it may have in the lane at once; `usize::MAX`: no bound of its own. Only calls with a bound are
+    /// counted.
+    pub parallel: usize,
+}
+
 /// What a call shows when it asks to enter.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    /// Whom the queue is fair to.
-    pub key: u64,
+    pub party: Party,
+    /// What in the lane has a cap of its own: [`Lane::cap`]. `None`, where no cap will ever apply, spares the
+    /// counting.
+    pub target: Option<u64>,
+    /// Of the request: for the bound on waiting bytes, and as the call's cost in its key's turns.
+    pub bytes: u64,
     pub priority: Priority,
     /// When the answer stops being of use to the caller; orders the calls of a key, ends no wait.
     pub deadline: Option<Instant>,
@@ -70,10 +99,28 @@ pub struct Full {
 /// Which bound refused the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullReason {
-    /// The lane's whole queue.
+    /// The lane's whole queue, of which nobody holds more than the call's key would.
     Queue,
     /// The share of the call's key.
     Key,
+    /// The bytes of the whole queue, of which nobody holds more than the call's key would.
+    Bytes,
+}
+
+/// The queue took this call, and gives it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shed {
+    pub retry_after: Duration,
+    pub reason: ShedReason,
+}
+
+/// Why a waiting call was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShedReason {
+    /// The queue was full, and the call's key held most of it when another's call came.
+    Displaced,
+    /// The queue stands, and the call has waited for longer than others now will.
+    Stale,
 }
 
 /// A lane's counts at one moment.
@@ -83,8 +130,12 @@ pub struct Stats {
     /// Permits that are out; above `permits` for a while after shrinking.
     pub in_flight: usize,
     pub waiting: usize,
+    /// Of the requests that wait.
+    pub waiting_bytes: u64,
     /// The highest `in_flight` ever seen.
     pub most_in_flight: usize,
+    /// Whether the queue stood at the last event: it did not drain, and drops who waited too long.
+    pub stands: bool,
 }
 
 /// The lane itself, shared by everything that flies to one account.
@@ -98,26 +149,41 @@ impl Lane {
         Arc::new(Lane { core: Mutex::new(Core::new(limits)) })
     }
 
-    /// Takes a permit where one is free at once. Since a free permit never stays free while somebody waits,
-    /// this cannot overtake the queue.
-    pub fn try_enter(self: &Arc<Self>) -> Option<Permit> {
-        let entered = self.core.lock().try_enter(Instant::now);
-        entered.then(|| Permit { lane: Arc::clone(self) })
+    /// Takes a permit where one is free at once, for this call. Since a free permit never stays free while
+    /// somebody waits who may have it, this cannot overtake the queue.
+    pub fn try_enter(self: &Arc<Self>, ticket: &Ticket) -> Option<Permit> {
+        let entered = self.core.lock().try_enter(ticket, now);
+        entered.then(|| Permit { lane: Arc::clone(self), claim: Claim::of(ticket) })
     }
 
-    /// Takes a permit or a place in the queue.
+    /// Takes a permit or a place in the queue. In a full queue that may be the place of the newest waiter of
+    /// the key that holds most of it.
     pub fn enter(self: &Arc<Self>, ticket: Ticket, now: Instant) -> Result<Place, Full> {
-        let state = match self.core.lock().enter(ticket, now, None)? {
+        let (entry, woken) = self.core.lock().enter(&ticket, now, None);
+        wake(woken);
+        let state = match entry? {
             Entry::Admitted => State::Handed,
             Entry::Queued(rank) => State::Queued(rank),
         };
-        Ok(Place { lane: Arc::clone(self), state })
+        Ok(Place { lane: Arc::clone(self), claim: Claim::of(&ticket), state })
     }
 
     /// Changes the limits. Calls that run or wait already keep what they have, also above the new bounds.
     pub fn resize(&self, limits: Limits) {
-        let started = self.core.lock().resize(limits, Instant::now());
-        wake_all(started);
+        let woken = self.core.lock().resize(limits, now());
+        wake(woken);
+    }
+
+    /// Sets or lifts the bound on the flights of one target. Interrupts nobody; lifting it starts waiters.
+    pub fn cap(&self, target: u64, most: Option<usize>) {
+        let woken = self.core.lock().cap(target, most, now());
+        wake(woken);
+    }
+
+    /// Lifts the caps of all other targets.
+    pub fn uncap_all_but(&self, targets: &[u64]) {
+        let woken = self.core.lock().uncap_all_but(targets, now());
+        wake(woken);
     }
 
     pub fn stats(&self) -> Stats {
@@ -129,118 +195,17 @@ impl Lane {
         self.core.lock().retry_after(now)
     }
 
-    /// Whether a call with this ticket, entering now, would get its permit only after its deadline.
+    /// Whether a call with this ticket, entering now, would get its permit only after `by`.
     ///
     /// A refusal must be right, so the estimate errs towards letting the call wait: it says yes only after 20
-    /// measured exits, and reckons with the fastest rate that they allow. How long the call then takes is not
-    /// part of it.
-    pub fn hopeless(&self, ticket: &Ticket, now: Instant) -> bool {
-        self.core.lock().hopeless(ticket, now)
+    /// measured exits, reckons with the fastest rate that they allow, and counts ahead of the call only those
+    /// who need nothing but a permit. Whether callers ahead give up or are displaced is not part of it.
+    pub fn hopeless(&self, ticket: &Ticket, by: Instant, now: Instant) -> bool {
+        self.core.lock().hopeless(ticket, by, now)
     }
 }
 
-/// The right to run one flight; dropping it lets the next one start.
-#[must_use = "dropping a permit gives it to the next call"]
-#[derive(Debug)]
-pub struct Permit {
-    lane: Arc<Lane>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let next = self.lane.core.lock().leave(Instant::now);
-        wake(next);
-    }
-}
-
-/// A place in the queue: a future that yields the permit. Dropping it leaves the queue.
-#[must_use = "dropping a place leaves the queue"]
-#[derive(Debug)]
-pub struct Place {
-    lane: Arc<Lane>,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Entered the queue; whether the permit has been handed over since, the core knows.
-    Queued(Rank),
-    /// A permit is ours, and not yet picked up.
-    Handed,
-    /// The permit was picked up.
-    Done,
-}
-
-impl Place {
-    /// Whether the call still waits for a permit.
-    pub fn is_waiting(&self) -> bool {
-        match &self.state {
-            State::Queued(rank) => self.lane.core.lock().waiter(rank).is_some(),
-            State::Handed | State::Done => false,
-        }
-    }
-}
-
-impl Future for Place {
-    type Output = Permit;
-
-    /// Once it has yielded its permit, a place stays pending.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
-        match &self.state {
-            State::Done => return Poll::Pending,
-            State::Queued(rank) if self.lane.keep_waiting(rank, cx) => return Poll::Pending,
-            State::Queued(_) | State::Handed => {}
-        }
-        self.state = State::Done;
-        Poll::Ready(Permit { lane: Arc::clone(&self.lane) })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        match &self.state {
-            State::Done => {}
-            State::Handed => self.lane.decline(),
-            State::Queued(rank) => self.lane.quit(rank),
-        }
-    }
-}
-
-impl Lane {
-    /// Notes whom to wake for a place that still waits; false where its permit has been handed over.
-    fn keep_waiting(&self, rank: &Rank, cx: &Context<'_>) -> bool {
-        let mut core = self.core.lock();
-        let Some(waker) = core.waiter(rank) else { return false };
-        if waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-            return true;
-        }
-        let old = waker.replace(cx.waker().clone());
-        drop(core);
-        // Last, since dropping a waker may drop its task, and with it a permit of this lane.
-        drop(old);
-        true
-    }
-
-    fn quit(&self, rank: &Rank) {
-        let left = self.core.lock().cancel(rank);
-        // Not in the queue any more: the permit was handed over, and nobody will pick it up.
-        if left.is_none() {
-            self.decline();
-        }
-    }
-
-    fn decline(&self) {
-        let next = self.core.lock().decline(Instant::now);
-        wake(next);
-    }
-}
-
-fn wake(next: Option<Option<Waker>>) {
-    if let Some(waker) = next.flatten() {
-        waker.wake();
-    }
-}
-
-fn wake_all(started: Vec<Option<Waker>>) {
-    started.into_iter().flatten().for_each(Waker::wake);
+/// Outside the lock, since a waker runs and drops what it likes.
+fn wake(woken: Woken<Option<Waker>>) {
+    woken.into_iter().flatten().for_each(Waker::wake);
 }

@@ -9,7 +9,11 @@ pub mod lanes;
 mod sync;
 pub mod tape;
 pub mod timing;
+pub mod window;
 
 pub use alarm::Alarm;
-pub use lanes::{Full, FullReason, Lane, Limits, Permit, Place, Priority, Stats, Ticket};
+pub use lanes::{
+    Full, FullReason, Lane, Limits, Party, Permit, Place, Priority, Shed, ShedReason, Stats, Ticket,
+};
 pub use timing::Timing;
+pub use window::{Departure, Member, Wave, Window};

@@ -22,9 +22,10 @@ use crate::{report, table};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Bench {
-    /// Which experiment
-    #[arg(value_name = "SCENARIO", value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(choice)))]
-    pub scenario: String,
+    /// Which experiment; none with --with, for a page of earlier ones alone
+    #[arg(value_name = "SCENARIO", required_unless_present = "with",
+        value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(choice)))]
+    pub scenario: Option<String>,
 
     /// A proxy that is running already, by its base URL as an SDK takes it; repeatable
     #[arg(long = "target", value_name = "NAME=URL", value_parser = target)]
@@ -64,7 +65,7 @@ pub struct Bench {
     /// Write the report as a page too, and the JSON document beside it: out.html, out.json
     #[arg(long, value_name = "FILE", value_parser = page)]
     pub report: Option<Page>,
-    /// An earlier report's JSON document that goes on the page before this one; repeatable
+    /// An earlier report's JSON document that goes on the page, before what is measured now; repeatable
     #[arg(long, value_name = "FILE", requires = "report", value_parser = earlier)]
     pub with: Vec<Box<Document>>,
 }
@@ -88,7 +89,11 @@ pub fn run(bench: &Bench, program: &Path) -> ExitCode {
 }
 
 fn start(bench: &Bench, program: &Path) -> Result<()> {
-    let settings = settings(bench)?;
+    let earlier = || bench.with.iter().map(|document| Document::clone(document));
+    let Some(scenario) = &bench.scenario else {
+        return bench.report.as_ref().map_or(Ok(()), |page| page.write(&earlier().collect::<Vec<_>>()));
+    };
+    let settings = settings(bench, scenario)?;
     // Each call may need a descriptor; the processes that take part inherit the limit.
     let _as_many_as_there_are = rlimit::increase_nofile_limit(u64::MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -97,23 +102,26 @@ fn start(bench: &Bench, program: &Path) -> Result<()> {
     let text = if bench.json { json.clone() } else { table::render(&document) };
     std::io::stdout().write_all(text.as_bytes())?;
     match &bench.report {
-        Some(page) => page.write(&bench.with, document, &json),
+        Some(page) => {
+            // First what can't be made again.
+            write(&page.json, &json)?;
+            eprintln!("numbers: {}", page.json.display());
+            page.write(&earlier().chain([document]).collect::<Vec<_>>())
+        }
         None => Ok(()),
     }
 }
 
 impl Page {
-    fn write(&self, earlier: &[Box<Document>], document: Document, json: &str) -> Result<()> {
-        let all: Vec<Document> =
-            earlier.iter().map(|document| Document::clone(document)).chain([document]).collect();
-        let write = |path: &Path, text: &str| {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
-        write(&self.html, &report::html(&all))?;
-        write(&self.json, json)?;
-        eprintln!("report: {}, its numbers: {}", self.html.display(), self.json.display());
+    fn write(&self, documents: &[Document]) -> Result<()> {
+        write(&self.html, &report::html(documents))?;
+        eprintln!("report: {}", self.html.display());
         Ok(())
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// However this ends, the processes that it started are dropped, and so ended.
@@ -140,8 +148,8 @@ fn progress() -> ProgressBar {
     bar
 }
 
-pub fn settings(bench: &Bench) -> Result<Settings> {
-    let (Some(scenario), Some(sdk)) = (named(&bench.scenario), Sdk::named(&bench.sdk)) else {
+pub fn settings(bench: &Bench, scenario: &str) -> Result<Settings> {
+    let (Some(scenario), Some(sdk)) = (named(scenario), Sdk::named(&bench.sdk)) else {
         bail!("no scenario or no SDK of that name");
     };
     let knobs = Knobs::resolve(scenario, &bench.knobs).map_err(|why| anyhow!(why))?;
@@ -234,7 +242,8 @@ mod tests {
     fn parse(arguments: &str) -> Result<Settings, String> {
         let words = std::iter::once("bench").chain(arguments.split_whitespace());
         let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
-        settings(&command.bench).map_err(|error| error.to_string())
+        let scenario = command.bench.scenario.clone().ok_or("no scenario")?;
+        settings(&command.bench, &scenario).map_err(|error| error.to_string())
     }
 
     fn error(arguments: &str) -> String {
@@ -272,31 +281,26 @@ mod tests {
         assert_eq!(settings.targets[0].0, "a");
     }
 
-    #[test]
-    fn a_report_is_a_page_and_the_document_that_it_was_made_from() {
-        let directory = tempfile::tempdir().unwrap();
-        let html = directory.path().join("out.html");
-        let page = page(html.to_str().unwrap()).unwrap();
-        assert_eq!(page.json, directory.path().join("out.json"));
-        let document = Document { title: "So it was".to_owned(), ..Document::default() };
-        let text = serde_json::to_string(&document).unwrap();
-        page.write(&[], document.clone(), &text).unwrap();
-        assert!(std::fs::read_to_string(&page.html).unwrap().contains("So it was"));
-        let read: Document = serde_json::from_str(&std::fs::read_to_string(&page.json).unwrap()).unwrap();
-        assert_eq!(read, document);
+    /// What the command does where nothing is measured.
+    fn written(arguments: &[&str]) -> Result<()> {
+        let words = std::iter::once("bench").chain(arguments.iter().copied());
+        start(&Command::try_parse_from(words)?.bench, Path::new("/nowhere"))
     }
 
     #[test]
-    fn earlier_experiments_come_first_on_the_page() {
+    fn earlier_experiments_make_a_page_in_the_order_in_which_they_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
         let titled =
             |title: &str| Document { format: FORMAT, title: title.to_owned(), ..Document::default() };
-        std::fs::write(file("a.json"), serde_json::to_string(&titled("Then")).unwrap()).unwrap();
-        let page = page(&file("b.html")).unwrap();
-        page.write(&[earlier(&file("a.json")).unwrap()], titled("Now"), "{}").unwrap();
-        let told = std::fs::read_to_string(&page.html).unwrap();
-        assert!(told.find("Then").unwrap() < told.find("Now").unwrap());
+        for (name, title) in [("a.json", "Then"), ("b.json", "Later")] {
+            std::fs::write(file(name), serde_json::to_string(&titled(title)).unwrap()).unwrap();
+        }
+        let (a, b, html) = (file("a.json"), file("b.json"), file("all.html"));
+        written(&["--report", &html, "--with", &b, "--with", &a]).unwrap();
+        let told = std::fs::read_to_string(&html).unwrap();
+        assert!(told.find("Later").unwrap() < told.find("Then").unwrap());
+        assert!(!directory.path().join("all.json").exists(), "there is no measurement to keep");
 
         let future = Document { format: FORMAT + 1, ..titled("Later") };
         std::fs::write(file("c.json"), serde_json::to_string(&future).unwrap()).unwrap();
@@ -304,5 +308,6 @@ mod tests {
         for (name, why) in [("c.json", "format"), ("d.json", "no report"), ("e.json", "No such file")] {
             assert!(earlier(&file(name)).unwrap_err().contains(why), "{name}");
         }
+        assert!(written(&["--with", &a]).unwrap_err().to_string().contains("--report"));
     }
 }

@@ -56,6 +56,9 @@ pub struct Typed {
     pub patience: Option<Duration>,
 }
 
+/// Those that are times: milliseconds in the report, written with a unit as flags.
+pub(crate) const TIME_KNOBS: [&str; 5] = ["within", "latency", "fault", "chunk-interval", "patience"];
+
 /// As it is used. What a scenario does not use has no meaning in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Knobs {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::document::{Document, Figures, Target};
+use crate::knobs::TIME_KNOBS;
 
 const MOST_WIDTH: usize = 34;
 
@@ -31,12 +32,12 @@ const TIMES: [(&str, &str, Time); 15] = [
     ("first content p50 ms", "first_byte_p50_ms", |figures| figures.first_byte_p50_ms),
     ("first content p95 ms", "first_byte_p95_ms", |figures| figures.first_byte_p95_ms),
     ("first content p99 ms", "first_byte_p99_ms", |figures| figures.first_byte_p99_ms),
-    ("pieces late p50 ms", "chunk_late_p50_ms", |figures| figures.chunk_late_p50_ms),
-    ("pieces late p99 ms", "chunk_late_p99_ms", |figures| figures.chunk_late_p99_ms),
+    ("pieces behind the pace p50 ms", "chunk_late_p50_ms", |figures| figures.chunk_late_p50_ms),
+    ("pieces behind the pace p99 ms", "chunk_late_p99_ms", |figures| figures.chunk_late_p99_ms),
     ("pieces under way p50 ms", "chunk_transit_p50_ms", |figures| figures.chunk_transit_p50_ms),
     ("pieces under way p99 ms", "chunk_transit_p99_ms", |figures| figures.chunk_transit_p99_ms),
-    ("no answer, known at p50 ms", "not_ok_p50_ms", |figures| figures.not_ok_p50_ms),
-    ("no answer, known at most ms", "not_ok_max_ms", |figures| figures.not_ok_max_ms),
+    ("error known after p50 ms", "not_ok_p50_ms", |figures| figures.not_ok_p50_ms),
+    ("error known after, slowest ms", "not_ok_max_ms", |figures| figures.not_ok_max_ms),
     ("whole answers a second", "ok_per_second", |figures| figures.ok_per_second),
     ("processor µs a call", "cpu_us_per_call", |figures| figures.cpu_us_per_call),
 ];
@@ -72,9 +73,7 @@ pub fn render(document: &Document) -> String {
             document.rounds
         ));
     }
-    let parameters: Vec<String> =
-        document.parameters.iter().map(|(name, value)| format!("{name} {}", bare(value))).collect();
-    lines.push(format!("  {} (times in ms)", parameters.join(", ")));
+    lines.push(format!("  {}", command(document)));
     let versions: Vec<String> =
         document.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
     lines.push(format!("  {}; {}", document.machine, versions.join(", ")));
@@ -86,6 +85,50 @@ pub fn render(document: &Document) -> String {
     }
     lines.extend(document.verdict.caveats.iter().map(|caveat| format!("Note: {caveat}.")));
     lines.join("\n") + "\n"
+}
+
+/// The same figures for a page of documentation, with what they were measured with below them.
+pub fn markdown(document: &Document) -> String {
+    let rows = text(document);
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | ")).replace("|  |", "| |");
+    let columns = rows.first().map_or(0, Vec::len);
+    let rule: Vec<String> =
+        (0..columns).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
+    lines.insert(1.min(lines.len()), line(&rule));
+    lines.push(format!("\n{}\n\n{}", document.verdict.sentence, conditions(document)));
+    if document.rounds > 1 {
+        lines.push("Times are medians of the rounds, in brackets the smallest and the largest.".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// With what, on what and when, and what a reader has to keep in mind.
+pub fn conditions(document: &Document) -> String {
+    let build = document.versions.get("build").map_or("unknown", String::as_str);
+    let day = document.started.split('T').next().unwrap_or_default();
+    let notes = document.verdict.caveats.iter().map(|caveat| format!(" Note: {caveat}."));
+    format!(
+        "`{}`: {}, {build} build, {day}.{}",
+        command(document),
+        document.machine,
+        notes.collect::<String>()
+    )
+}
+
+/// What would measure the same once more, but for the places that calls were sent to.
+pub(crate) fn command(document: &Document) -> String {
+    let mut words = format!("sluicegate bench {}", document.scenario);
+    for (name, value) in &document.parameters {
+        let time = TIME_KNOBS.contains(&name.as_str());
+        words += &match value {
+            Value::Bool(false) => continue,
+            Value::Bool(true) => format!(" --{name}"),
+            value if time => format!(" --{name} {}ms", bare(value)),
+            value => format!(" --{name} {}", bare(value)),
+        };
+    }
+    words
 }
 
 pub(crate) fn bare(value: &Value) -> String {
@@ -162,7 +205,7 @@ fn push(rows: &mut Vec<Row>, label: &str, targets: &[Target], cell: impl Fn(&Tar
 }
 
 /// Three digits that matter.
-pub(crate) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => format!("{number:.0}"),
         number if number >= 10.0 => format!("{number:.1}"),
@@ -202,17 +245,33 @@ mod tests {
     fn targets_stand_side_by_side_and_what_is_missing_is_a_dash() {
         let mut window = target("gate, window on", 0, None);
         window.cannot = Some("not in this version".to_owned());
+        let parameters = [
+            ("calls", 7.into()),
+            ("endless", true.into()),
+            ("patience", 1500.0.into()),
+            ("stream", false.into()),
+        ];
         let document = Document {
+            scenario: "hang".to_owned(),
+            parameters: parameters.map(|(name, value)| (name.to_owned(), value)).into(),
             rounds: 3,
             targets: vec![target("direct", 200, Some(12.345)), window],
             verdict: Verdict { sentence: "So it is.".to_owned(), ..Verdict::default() },
             ..Document::default()
         };
         let text = render(&document);
+        assert!(text.contains("  sluicegate bench hang --calls 7 --endless --patience 1500ms\n"), "{text}");
         let line = |start: &str| text.lines().find(|line| line.trim().starts_with(start)).unwrap().to_owned();
         assert!(line("calls").ends_with('–') && line("calls").contains("200"), "{text}");
         assert!(line("p50 ms").contains("12.3 (1.00–200)"), "{text}");
         assert!(!text.contains("input tokens"), "{text}");
         assert!(text.ends_with("So it is.\n"), "{text}");
+
+        let page = markdown(&document);
+        assert!(
+            page.starts_with("| | direct | gate, window on |\n| --- | ---: | ---: |\n| calls | 200 | – |"),
+            "{page}"
+        );
+        assert!(page.contains("\nSo it is.\n\n`sluicegate bench hang --calls 7"), "{page}");
     }
 }

@@ -8,6 +8,7 @@
 pub mod fate;
 pub mod fates;
 pub mod load;
+pub mod page;
 pub mod process;
 pub mod report;
 pub mod scenarios;

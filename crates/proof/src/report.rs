@@ -2,14 +2,18 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
+use lab::document::Machine;
+use serde::{Deserialize, Serialize};
 
 use crate::stats::Middle;
 
+/// What is measured with `proof --null`.
+pub const SECOND_RELAY: &str = "a second relay in the gate's place";
+
 /// One figure beside its limit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    pub scenario: &'static str,
+    pub scenario: String,
     /// What was measured, with its unit.
     pub what: String,
     /// The same without a proxy, where that means something.
@@ -19,11 +23,29 @@ pub struct Row {
     pub claim: Option<Claim>,
     pub verdict: Verdict,
     /// What went wrong, or what a reader has to know.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// In which pass, so that a row can be told from one beside it that is of another.
+    pub pass: Pass,
+    /// What passes before this one gave for the same build, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Claim>,
+}
+
+/// When a row was measured, of what, and how well.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pass {
+    /// When the scenario began, RFC 3339.
+    pub started: String,
+    /// When the binary of the gate was made, RFC 3339: rows that differ in it are of different gates.
+    pub built: String,
+    /// How busy the machine was when the scenario began; nothing where the system does not say.
+    pub load: Option<f64>,
+    pub quick: bool,
 }
 
 /// What is judged: the middle of all rounds, their spread, and the limit.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     pub of: Of,
     pub median: f64,
@@ -32,7 +54,7 @@ pub struct Claim {
     pub limit: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Of {
     /// Gate divided by relay.
@@ -43,7 +65,7 @@ pub enum Of {
     Gate,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     Pass,
@@ -56,10 +78,10 @@ pub enum Verdict {
 
 impl Row {
     /// A row of middles over rounds, nothing claimed.
-    pub fn info(scenario: &'static str, what: impl Into<String>, relay: &[f64], gate: &[f64]) -> Self {
+    pub fn info(scenario: &str, what: impl Into<String>, relay: &[f64], gate: &[f64]) -> Self {
         let middle = |rounds: &[f64]| (!rounds.is_empty()).then(|| Middle::of(rounds.iter().copied()).median);
         Self {
-            scenario,
+            scenario: scenario.to_owned(),
             what: what.into(),
             direct: None,
             relay: middle(relay),
@@ -67,10 +89,12 @@ impl Row {
             claim: None,
             verdict: Verdict::Info,
             note: String::new(),
+            pass: Pass::default(),
+            earlier: Vec::new(),
         }
     }
 
-    pub fn error(scenario: &'static str, error: &anyhow::Error) -> Self {
+    pub fn error(scenario: &str, error: &anyhow::Error) -> Self {
         Self {
             verdict: Verdict::Error,
             note: format!("{error:#}"),
@@ -103,13 +127,12 @@ impl Row {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    pub machine: String,
-    /// How the binaries were built and what they are.
-    pub binaries: String,
-    pub quick: bool,
-    pub seconds: u64,
+    pub machine: Machine,
+    /// What was measured: `sluicegate 0.1.0`, or a second relay in its place.
+    pub gate: String,
+    pub optimised: bool,
     pub rows: Vec<Row>,
 }
 
@@ -118,14 +141,15 @@ impl Report {
         self.rows.iter().any(|row| matches!(row.verdict, Verdict::Fail | Verdict::Error))
     }
 
+    /// The machine, what was measured, every row, and the notes. The load is each row's own.
     pub fn table(&self) -> String {
-        let mut lines = vec![
-            ["scenario", "what", "direct", "relay", "gate", "judged", "spread", "limit", ""]
-                .map(str::to_owned),
-        ];
+        let head =
+            ["scenario", "what", "pass", "load", "direct", "relay", "gate", "judged", "spread", "limit", ""];
+        let mut lines = vec![head.map(str::to_owned)];
         lines.extend(self.rows.iter().map(cells));
-        let pass = if self.quick { "quick pass" } else { "full pass" };
-        let mut text = format!("{}\n{}, {pass}, {} s\n\n", self.machine, self.binaries, self.seconds);
+        let Machine { cpu, cores, os, .. } = &self.machine;
+        let build = if self.optimised { "optimised build" } else { "NOT optimised: no figure counts" };
+        let mut text = format!("{cpu}, {cores} cores, {os}\n{}, {build}\n\n", self.gate);
         text.push_str(&align(&lines));
         for row in self.rows.iter().filter(|row| !row.note.is_empty()) {
             let _ = writeln!(text, "{} ({}): {}", row.scenario, row.what, row.note);
@@ -134,19 +158,37 @@ impl Report {
     }
 }
 
-fn cells(row: &Row) -> [String; 9] {
+impl Claim {
+    /// The middle, as it is judged.
+    pub fn judged(&self) -> String {
+        match self.of {
+            Of::Ratio => format!("× {}", short(self.median)),
+            Of::Difference => format!("{:+.3}", self.median),
+            Of::Gate => short(self.median),
+        }
+    }
+
+    fn bound(&self) -> String {
+        match self.of {
+            Of::Ratio => format!("× {}", self.limit),
+            Of::Difference => format!("+{}", self.limit),
+            Of::Gate => self.limit.to_string(),
+        }
+    }
+}
+
+fn cells(row: &Row) -> [String; 11] {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), short);
     let (judged, spread, limit) = row.claim.map_or_else(Default::default, |claim| {
         let spread = format!("{} to {}", short(claim.low), short(claim.high));
-        match claim.of {
-            Of::Ratio => (format!("× {}", short(claim.median)), spread, format!("× {}", claim.limit)),
-            Of::Difference => (format!("{:+.3}", claim.median), spread, format!("+{}", claim.limit)),
-            Of::Gate => (short(claim.median), spread, claim.limit.to_string()),
-        }
+        (claim.judged(), spread, claim.bound())
     });
     let verdict = format!("{:?}", row.verdict).to_uppercase();
+    let pass = if row.pass.quick { "quick" } else { "full" };
+    let load = row.pass.load.map_or_else(|| "-".into(), |load| format!("{load:.1}"));
     let [direct, relay, gate] = [row.direct, row.relay, row.gate].map(figure);
-    [row.scenario.into(), row.what.clone(), direct, relay, gate, judged, spread, limit, verdict]
+    let (scenario, what) = (row.scenario.clone(), row.what.clone());
+    [scenario, what, pass.into(), load, direct, relay, gate, judged, spread, limit, verdict]
 }
 
 /// Three or more digits that count, and no more.
@@ -166,7 +208,7 @@ fn align<const N: usize>(lines: &[[String; N]]) -> String {
     for line in lines {
         let mut row = String::new();
         for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
-            let text_column = column < 2 || column == N - 1;
+            let text_column = column < 3 || column == N - 1;
             let _ =
                 if text_column { write!(row, "{cell:<width$}  ") } else { write!(row, "{cell:>width$}  ") };
         }
@@ -203,11 +245,11 @@ mod tests {
             row(Of::Ratio, &[10.0], &[13.0], 1.4),
             Row::error("start", &anyhow::anyhow!("it ended at once")),
         ];
-        let report =
-            Report { machine: "a machine".into(), binaries: "dist".into(), quick: true, seconds: 3, rows };
+        let machine = Machine { cpu: "a processor".into(), cores: 2, os: "an OS".into(), load: vec![0.5] };
+        let report = Report { machine, gate: "sluicegate 1.2.3".into(), optimised: true, rows };
         let table = report.table();
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[1], "dist, quick pass, 3 s");
+        assert_eq!(lines[..2], ["a processor, 2 cores, an OS", "sluicegate 1.2.3, optimised build"]);
         let column =
             |line: &str, cell: &str| line.char_indices().position(|(at, _)| line[at..].starts_with(cell));
         assert_eq!(column(lines[3], "what"), column(lines[5], "not measured"));

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::Reached;
+use super::live::Closing;
 use super::{AdminState, router};
 
 /// Most connections at once; more wait in the kernel's backlog.
@@ -70,7 +71,8 @@ async fn connection(
     shutdown: CancellationToken,
 ) {
     let Ok(reached) = stream.local_addr() else { return };
-    let service = TowerToHyperService::new(router.layer(Extension(Reached(reached.ip()))));
+    let router = router.layer(Extension(Reached(reached.ip()))).layer(Extension(Closing(shutdown.clone())));
+    let service = TowerToHyperService::new(router);
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())

@@ -8,7 +8,7 @@ use super::{AdminState, Viewer, error};
 use crate::observe::metrics::CONTENT_TYPE;
 
 pub(super) async fn page(_: Viewer, State(state): State<AdminState>) -> Response {
-    match state.0.metrics.render() {
+    match state.0.shown.metrics.render() {
         Ok(page) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response(),
         Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the metrics can't be written"),
     }

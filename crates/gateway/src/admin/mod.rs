@@ -7,6 +7,7 @@
 mod guard;
 mod health;
 mod listener;
+mod live;
 mod metrics;
 mod role;
 
@@ -21,8 +22,9 @@ use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
 
-use crate::observe::Metrics;
+use crate::observe::{Bus, Metrics};
 pub use listener::serve;
 pub use role::{Operator, Routes, Viewer};
 
@@ -46,8 +48,19 @@ type Readiness = Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>;
 struct Inner {
     bound: SocketAddr,
     access: ArcSwap<Access>,
-    metrics: Arc<Metrics>,
+    shown: Shown,
     ready: Readiness,
+    /// For those who watch.
+    places: Arc<Semaphore>,
+}
+
+/// What the admin plane shows.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// The metrics of all calls.
+    pub metrics: Arc<Metrics>,
+    /// The live events of all calls.
+    pub bus: Bus,
 }
 
 impl fmt::Debug for Inner {
@@ -64,14 +77,15 @@ impl AdminState {
     pub fn new(
         bound: SocketAddr,
         access: Access,
-        metrics: Arc<Metrics>,
+        shown: Shown,
         ready: impl Fn() -> Result<(), &'static str> + Send + Sync + 'static,
     ) -> Self {
         AdminState(Arc::new(Inner {
             bound,
             access: ArcSwap::from_pointee(access),
-            metrics,
+            shown,
             ready: Box::new(ready),
+            places: Arc::new(Semaphore::new(live::LISTENERS_MAX)),
         }))
     }
 
@@ -88,12 +102,13 @@ pub fn router(state: AdminState) -> Router {
         .public("/readyz", health::ready)
         .get("/metrics", metrics::page)
         .any("/", not_built_yet)
+        .get("/api/live", live::feed)
         .any("/api", not_built_yet)
         .any("/api/{*path}", not_built_yet)
         .guarded(state)
 }
 
-/// Stands where the dashboard and its API will be.
+/// Stands where the dashboard and the rest of its API will be.
 async fn not_built_yet(_: Viewer, uri: Uri) -> Response {
     let message = format!("{} comes with a later version of the gate", uri.path());
     error(StatusCode::NOT_IMPLEMENTED, "not_built_yet", &message)

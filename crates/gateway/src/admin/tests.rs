@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
+mod live;
+
 const LOOPBACK: &str = "127.0.0.1:9090";
 const EVERYWHERE: &str = "0.0.0.0:9090";
 
 fn state(bound: &str, access: Access) -> AdminState {
-    AdminState::new(bound.parse().unwrap(), access, Arc::default(), || Ok(()))
+    AdminState::new(bound.parse().unwrap(), access, Shown::default(), || Ok(()))
 }
 
 fn tokens() -> Access {
@@ -246,7 +248,8 @@ async fn tokens_and_names_change_with_the_configuration() {
 
 #[tokio::test]
 async fn probes_need_no_token_and_tell_whether_calls_are_welcome() {
-    let draining = AdminState::new(EVERYWHERE.parse().unwrap(), tokens(), Arc::default(), || Err("draining"));
+    let draining =
+        AdminState::new(EVERYWHERE.parse().unwrap(), tokens(), Shown::default(), || Err("draining"));
     let probe = |path: &str| get(path).header(header::HOST, "127.0.0.1:9090");
     assert_eq!(ask(router(draining.clone()), probe("/healthz")).await.status(), 200);
     let response = ask(router(draining), probe("/readyz")).await;

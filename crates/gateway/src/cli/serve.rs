@@ -8,7 +8,7 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
-use crate::admin::{self, Access, AdminState};
+use crate::admin::{self, Access, AdminState, Shown};
 use crate::config::reload::{self, Outcome};
 use crate::config::{self, Config, Environment, Flags, LogFormat};
 use crate::gateway::Gateway;
@@ -53,7 +53,8 @@ async fn serve(gate: Arc<Gateway>, config: &Config, reloads: reload::Watch) -> a
         .with_context(|| format!("can't listen on {} (admin_listen)", config.admin_listen))?;
     let (data_at, admin_at) = (data.local_addr()?, admin.local_addr()?);
     let ready = gate.clone();
-    let state = AdminState::new(admin_at, access(config), gate.metrics(), move || ready.ready());
+    let shown = Shown { metrics: gate.metrics(), bus: gate.bus().clone() };
+    let state = AdminState::new(admin_at, access(config), shown, move || ready.ready());
     gate.tasks.spawn(admin::serve(admin, state.clone(), gate.life.closing()));
     gate.tasks.spawn(follow(gate.clone(), reloads, state)?);
     run::welcome(config, data_at, admin_at);

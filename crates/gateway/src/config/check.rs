@@ -62,10 +62,16 @@ pub fn effective(config: &Config, provenance: &Provenance) -> String {
         let table = format!("models.{index}");
         page.line(&table, "name", quoted(&alias.name));
         let (provider, model) = (quoted(&alias.provider), quoted(&alias.model));
-        page.line(&table, "targets", format!("[{{ provider = {provider}, model = {model} }}]"));
+        let most = alias.concurrency.map(|most| format!(", concurrency = {most}")).unwrap_or_default();
+        page.line(&table, "targets", format!("[{{ provider = {provider}, model = {model}{most} }}]"));
     }
     page.table("cache");
     page.line("cache", "max_bytes", quoted(size::show(config.cache.max_bytes)));
+    page.table("gate");
+    page.line("gate", "max_in_flight", config.gate.max_in_flight);
+    page.line("gate", "max_waiting", config.gate.max_waiting);
+    page.line("gate", "wait", time(config.gate.wait));
+    page.line("gate", "retry_after", config.gate.retry_after.map_or_else(|| quoted("measured"), time));
     page.table("log");
     page.line("log", "level", quoted(&config.log.level));
     page.line("log", "format", quoted(config.log.format));
@@ -150,7 +156,13 @@ impl Page<'_> {
         self.line(&table, "timeouts.total", time(timeouts.total));
         self.line(&table, "queue.max", provider.queue.max);
         self.line(&table, "queue.per_key", provider.queue.per_key);
+        self.line(&table, "queue.max_bytes", quoted(size::show(provider.queue.max_bytes as usize)));
+        let parallel = provider.queue.parallel_per_key;
+        self.line(&table, "queue.parallel_per_key", if parallel == usize::MAX { 0 } else { parallel });
         self.line(&table, "queue.timeout", time(provider.queue.timeout));
+        self.line(&table, "window.enabled", provider.window.enabled);
+        self.line(&table, "window.max_size", provider.window.max_size);
+        self.line(&table, "window.max_wait", time(provider.window.max_wait));
     }
 }
 

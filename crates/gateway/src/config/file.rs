@@ -86,6 +86,14 @@ pub struct File {
     /// provider's own.
     #[serde(default)]
     pub queue: Queue,
+    /// The admission window in front of every provider: calls wait for a
+    /// moment and go on together; `[providers.NAME.window]` sets one
+    /// provider's own.
+    #[serde(default)]
+    pub window: Window,
+    /// The door of the whole process, before any provider's queue.
+    #[serde(default)]
+    pub gate: Gate,
     /// The log that the process writes to standard error.
     #[serde(default)]
     pub log: Log,
@@ -133,6 +141,9 @@ pub struct Provider {
     /// The queue in front of this provider, over the global one.
     #[serde(default)]
     pub queue: Queue,
+    /// The admission window in front of this provider, over the global one.
+    #[serde(default)]
+    pub window: Window,
 }
 
 /// An alias.
@@ -154,6 +165,11 @@ pub struct Target {
     pub provider: Option<String>,
     /// The model's name, as that provider knows it.
     pub model: Option<String>,
+    /// Most calls of this model in flight at once, whatever name they ask for
+    /// it by; the provider's own bound holds besides. Default: no bound of its
+    /// own.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub concurrency: Option<u32>,
 }
 
 /// Calls that share an answer while it comes.
@@ -229,9 +245,53 @@ pub struct Queue {
     /// Most calls of one key waiting.
     #[schemars(extend("default" = 1024), range(max = 1_000_000))]
     pub per_key: Option<u32>,
+    /// Most bytes of waiting requests, all together: a few long prompts fill a
+    /// queue as well as many short ones.
+    #[schemars(extend("default" = "256MiB"))]
+    pub max_bytes: Option<Size>,
+    /// Most calls of one key in flight at once; 0 for no bound of its own. Who
+    /// has so many waits in the queue, and others go first.
+    #[schemars(extend("default" = 0), range(max = 1_000_000))]
+    pub parallel_per_key: Option<u32>,
     /// The longest wait; then a 429.
     #[schemars(extend("default" = "10s"))]
     pub timeout: Option<Period>,
+}
+
+/// An admission window. It opens with the first call that comes and flushes
+/// when it is full or its time is over, whichever is first.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Let calls wait in it.
+    #[schemars(extend("default" = false))]
+    pub enabled: Option<bool>,
+    /// Calls with which it is full.
+    #[schemars(extend("default" = 16), range(min = 1, max = 1_000_000))]
+    pub max_size: Option<u32>,
+    /// How long it is open at most: from 1ms to 60s.
+    #[schemars(extend("default" = "20ms"))]
+    pub max_wait: Option<Period>,
+}
+
+/// The door of the process.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    /// Most calls past the door at once, those that ride along and those that
+    /// are answered from the cache included; 0 for no bound.
+    #[schemars(extend("default" = 0), range(max = 1_000_000))]
+    pub max_in_flight: Option<u32>,
+    /// Most calls waiting at the door besides; one more gets a 429 at once.
+    #[schemars(extend("default" = 0), range(max = 1_000_000))]
+    pub max_waiting: Option<u32>,
+    /// The longest wait at the door; then a 429.
+    #[schemars(extend("default" = "500ms"))]
+    pub wait: Option<Period>,
+    /// What `Retry-After` says to whom the door turns away: a duration, or
+    /// `measured` from how fast calls leave.
+    #[schemars(extend("default" = "measured"))]
+    pub retry_after: Option<RetryAfter>,
 }
 
 /// The log.
@@ -306,14 +366,33 @@ pub enum Limit {
     Fixed(Period),
 }
 
+/// When to come back: a period that may be left to measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "Period")]
+pub enum RetryAfter {
+    Measured,
+    Fixed(Period),
+}
+
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::String(text) if text == "learned" => Ok(Self::Learned),
-            other => Period::deserialize(other)
-                .map(Self::Fixed)
-                .map_err(|error| de::Error::custom(format!("{error}, or \"learned\""))),
-        }
+        period_or("learned", deserializer).map(|period| period.map_or(Self::Learned, Self::Fixed))
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryAfter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        period_or("measured", deserializer).map(|period| period.map_or(Self::Measured, Self::Fixed))
+    }
+}
+
+/// A period, or none where there is a word instead.
+fn period_or<'de, D: Deserializer<'de>>(word: &str, deserializer: D) -> Result<Option<Period>, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) if text == word => Ok(None),
+        other => Period::deserialize(other)
+            .map(Some)
+            .map_err(|error| de::Error::custom(format!("{error}, or \"{word}\""))),
     }
 }
 

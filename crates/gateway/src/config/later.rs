@@ -10,7 +10,6 @@ const NOT_YET: &[&str] = &[
     "cluster",
     "concurrency.max",
     "concurrency.min",
-    "gate",
     "hedge",
     "log.capture",
     "log.max_bytes",
@@ -23,7 +22,6 @@ const NOT_YET: &[&str] = &[
     "models.*.targets.*.breaker",
     "models.*.targets.*.cache",
     "models.*.targets.*.coalesce",
-    "models.*.targets.*.concurrency",
     "models.*.targets.*.hedge",
     "models.*.targets.*.queue",
     "models.*.targets.*.retry",
@@ -36,10 +34,8 @@ const NOT_YET: &[&str] = &[
     "providers.*.concurrency.min",
     "providers.*.hedge",
     "providers.*.retry",
-    "providers.*.window",
     "retry",
     "store",
-    "window",
 ];
 
 /// What is refused of this path: the setting's name as the file would show it.

@@ -16,6 +16,8 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Default,
+    /// A default that another setting brings with it.
+    Implied(&'static str),
     File {
         file: Arc<str>,
         line: usize,
@@ -31,7 +33,7 @@ impl Source {
     /// The higher one wins.
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Default => 0,
+            Self::Default | Self::Implied(_) => 0,
             Self::File { .. } => 1,
             Self::Batcher(_) => 2,
             Self::Variable(_) => 3,
@@ -44,6 +46,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Implied(name) => write!(f, "default with {name}"),
             Self::File { file, line, .. } => write!(f, "{file}:{line}"),
             Self::Batcher(name) => f.write_str(name),
             Self::Variable(name) => f.write_str(name),

@@ -44,7 +44,9 @@ pub use file::{CacheWhen, HttpVersion, LogFormat};
 pub use flags::Flags;
 pub use layers::Source;
 pub use problem::{ConfigError, Problem};
-pub use resolved::{Admin, Alias, Cache, Coalesce, Config, Limit, Log, ProviderConfig, Queue, Timeouts};
+pub use resolved::{
+    Admin, Alias, Cache, Coalesce, Config, Gate, Limit, Log, ProviderConfig, Queue, Timeouts, Window,
+};
 pub use secret::Secret;
 
 use layers::{Layer, Sources};
@@ -109,8 +111,10 @@ fn layered(
     let mut layer = flags.layer(schema, &mut problems);
     let variables = variables::ours(env, schema, &[&layer, &file], &mut problems);
     layer.merge(variables);
-    layer.merge(variables::batcher(env, &mut problems, &mut warnings));
+    let batcher = variables::batcher(env, &[&layer, &file], &mut problems, &mut warnings);
+    layer.merge(batcher.said);
     layer.merge(file);
+    layer.merge(batcher.implied);
     problems.extend(validate::validate(&mut layer, schema));
 
     let order = provider_names(&layer);

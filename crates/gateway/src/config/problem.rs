@@ -27,7 +27,7 @@ impl fmt::Display for Problem {
             Source::File { file, line, column } => write!(f, "{file}:{line}:{column}: {}", self.message),
             Source::Flag(name) => write!(f, "{name}: {}", self.message),
             Source::Variable(name) => write!(f, "{name}: {}", self.message),
-            Source::Batcher(name) => write!(f, "{name}: {}", self.message),
+            Source::Implied(name) | Source::Batcher(name) => write!(f, "{name}: {}", self.message),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which providers there are, and each one's settings.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use wire::base::BaseUrl;
 use wire::provider::{self, KINDS, Kind};
@@ -9,12 +9,16 @@ use super::file::{self, File, HttpVersion};
 use super::layers::Source;
 use super::names;
 use super::resolve::{Resolver, coalesce, seconds};
-use super::resolved::{Cache, Coalesce, Limit, ProviderConfig, Queue, Timeouts};
+use super::resolved::{Cache, Coalesce, Limit, ProviderConfig, Queue, Timeouts, Window};
 use super::secret::{Secret, SecretRef};
 use super::suggest;
 
 /// The ones that are there without any configuration, keys or not.
 const ALWAYS: [&str; 2] = ["openai", "anthropic"];
+/// How long a window is open.
+const MAX_WAIT: Duration = Duration::from_millis(20);
+/// More is a slip of the pen: it would hold up every call.
+const LONGEST_WINDOW: Duration = Duration::from_secs(60);
 
 impl Resolver<'_> {
     /// Those that are named; with none named, the built-in ones that can be used.
@@ -23,7 +27,7 @@ impl Resolver<'_> {
         file: &File,
         order: &[String],
         cache_bytes: usize,
-    ) -> Vec<Arc<ProviderConfig>> {
+    ) -> Vec<ProviderConfig> {
         let none = file::Provider::default();
         let providers: Vec<ProviderConfig> = if file.providers.is_empty() {
             let kinds = ALWAYS.iter().filter_map(|name| provider::kind(name));
@@ -37,7 +41,7 @@ impl Resolver<'_> {
             named.filter_map(|(name, typed)| self.provider(name, typed, file, cache_bytes)).collect()
         };
         self.one_default(&providers);
-        providers.into_iter().map(Arc::new).collect()
+        providers
     }
 
     fn provider(
@@ -69,6 +73,8 @@ impl Resolver<'_> {
             cache: self.provider_cache(name, &typed.cache, &file.cache, cache_bytes),
             timeouts: self.timeouts(name, &typed.timeouts, &file.timeouts),
             queue: self.queue(name, &typed.queue, &file.queue),
+            window: self.window(name, &typed.window, &file.window),
+            caps: Vec::new(),
         })
     }
 
@@ -184,12 +190,30 @@ impl Resolver<'_> {
     fn queue(&mut self, name: &str, own: &file::Queue, global: &file::Queue) -> Queue {
         let max = self.own_or_global(name, "queue.max", own.max, global.max);
         let per_key = self.own_or_global(name, "queue.per_key", own.per_key, global.per_key);
+        let max_bytes = self.own_or_global(name, "queue.max_bytes", own.max_bytes, global.max_bytes);
+        let parallel = "queue.parallel_per_key";
+        let parallel = self.own_or_global(name, parallel, own.parallel_per_key, global.parallel_per_key);
         let timeout = self.own_or_global(name, "queue.timeout", own.timeout, global.timeout);
         Queue {
             max: max.map_or(1024, |most| most as usize),
             per_key: per_key.map_or(1024, |most| most as usize),
+            max_bytes: max_bytes.map_or(256 << 20, |size| size.0 as u64),
+            parallel_per_key: parallel.filter(|most| *most > 0).map_or(usize::MAX, |most| most as usize),
             timeout: seconds(timeout, 10),
         }
+    }
+
+    fn window(&mut self, name: &str, own: &file::Window, global: &file::Window) -> Window {
+        let enabled = self.own_or_global(name, "window.enabled", own.enabled, global.enabled);
+        let max_size = self.own_or_global(name, "window.max_size", own.max_size, global.max_size);
+        let max_wait = self.own_or_global(name, "window.max_wait", own.max_wait, global.max_wait);
+        let max_wait = max_wait.map_or(MAX_WAIT, |period| period.0);
+        if max_wait.is_zero() || max_wait > LONGEST_WINDOW {
+            let path = format!("providers.{name}.window.max_wait");
+            self.fault(&path, "`max_wait` must be from 1ms to 60s");
+        }
+        let max_size = max_size.map_or(16, |most| most as usize);
+        Window { enabled: enabled.unwrap_or(false), max_size, max_wait }
     }
 
     /// The higher source wins; of equal ones the provider's own. The path under

@@ -10,16 +10,17 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::address;
 use super::duration::Period;
 use super::environment::Environment;
-use super::file::{self, CacheWhen, File, LogFormat};
+use super::file::{self, CacheWhen, File, LogFormat, RetryAfter};
 use super::layers::{Source, Sources};
 use super::names;
 use super::problem::Problem;
-use super::resolved::{Admin, Alias, Cache, Coalesce, Config, Log};
+use super::resolved::{Admin, Alias, Cache, Coalesce, Config, Gate, Log, ProviderConfig};
 use super::secret::{Secret, SecretRef};
 use super::size;
 use super::suggest;
@@ -30,6 +31,7 @@ pub(super) const ADMIN_PORT: u16 = 9090;
 
 /// Less holds no answer worth keeping.
 const LEAST_CACHE: u64 = 1 << 20;
+const GATE_WAIT: Duration = Duration::from_millis(500);
 /// More is a slip of the pen.
 const MOST_CACHE: u64 = 1 << 40;
 
@@ -70,9 +72,10 @@ impl Resolver<'_> {
         }
         let coalesce = coalesce(file.coalesce.enabled, file.coalesce.finish_abandoned);
         let cache = self.cache(&file.cache);
-        let providers = self.providers(file, order, cache.max_bytes);
+        let mut providers = self.providers(file, order, cache.max_bytes);
         let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
         let models = self.aliases(&file.models, &names);
+        self.caps(&models, &mut providers);
         Config {
             listen,
             admin_listen,
@@ -88,10 +91,11 @@ impl Resolver<'_> {
             models,
             coalesce,
             cache,
+            gate: self.gate(&file.gate),
             admin,
             log: self.log(&file.log),
             warnings: std::mem::take(&mut self.warnings),
-            providers,
+            providers: providers.into_iter().map(Arc::new).collect(),
         }
     }
 
@@ -253,7 +257,45 @@ impl Resolver<'_> {
             self.fault(&format!("{path}.model"), format!("a target needs a `model`: {message}"));
             return None;
         }
-        Some(Alias { name: name.to_owned(), provider: provider.to_owned(), model: model.to_owned() })
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        let concurrency = target.concurrency.map(|most| most as usize);
+        Some(Alias { name: name.to_owned(), provider, model, concurrency })
+    }
+
+    /// Gives each provider the bounds that aliases set for its models.
+    fn caps(&mut self, models: &[Alias], providers: &mut [ProviderConfig]) {
+        for (index, alias) in models.iter().enumerate() {
+            let provider = providers.iter_mut().find(|provider| provider.name == alias.provider);
+            let (Some(provider), Some(most)) = (provider, alias.concurrency) else { continue };
+            match provider.caps.iter().find(|(model, _)| *model == alias.model) {
+                Some((_, other)) if *other != most => self.fault(
+                    &format!("models.{index}.targets.0.concurrency"),
+                    format!("`{}` of `{}` has a bound of {other} already", alias.model, alias.provider),
+                ),
+                Some(_) => {}
+                None => provider.caps.push((alias.model.clone(), most)),
+            }
+        }
+    }
+
+    fn gate(&mut self, typed: &file::Gate) -> Gate {
+        let retry_after = match typed.retry_after {
+            Some(RetryAfter::Fixed(period)) => Some(self.positive("gate.retry_after", period.0)),
+            Some(RetryAfter::Measured) | None => None,
+        };
+        let gate = Gate {
+            max_in_flight: typed.max_in_flight.unwrap_or(0) as usize,
+            max_waiting: typed.max_waiting.unwrap_or(0) as usize,
+            wait: typed.wait.map_or(GATE_WAIT, |period| period.0),
+            retry_after,
+        };
+        if gate.max_in_flight == 0 && gate.max_waiting > 0 {
+            self.warn(
+                "gate.max_waiting",
+                "`gate.max_waiting` does nothing: `gate.max_in_flight` is 0, so nobody waits",
+            );
+        }
+        gate
     }
 }
 

@@ -36,6 +36,7 @@ pub struct Config {
     pub coalesce: Coalesce,
     /// Likewise, save `max_bytes`, which bounds the one cache that they share.
     pub cache: Cache,
+    pub gate: Gate,
     pub cors_origins: Vec<String>,
     pub admin: Admin,
     pub log: Log,
@@ -62,6 +63,9 @@ pub struct ProviderConfig {
     pub cache: Cache,
     pub timeouts: Timeouts,
     pub queue: Queue,
+    pub window: Window,
+    /// Models that have a bound of their own: most calls in flight at once.
+    pub caps: Vec<(String, usize)>,
 }
 
 /// Equal calls at the same time.
@@ -103,7 +107,32 @@ pub enum Limit {
 pub struct Queue {
     pub max: usize,
     pub per_key: usize,
+    /// Of all requests that wait.
+    pub max_bytes: u64,
+    /// Calls of one key that are in flight; `usize::MAX` for as many as there are permits.
+    pub parallel_per_key: usize,
     pub timeout: Duration,
+}
+
+/// An admission window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub enabled: bool,
+    /// At least 1.
+    pub max_size: usize,
+    /// More than 0.
+    pub max_wait: Duration,
+}
+
+/// The door of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// 0: there is none.
+    pub max_in_flight: usize,
+    pub max_waiting: usize,
+    pub wait: Duration,
+    /// What whoever is turned away is told; none: what was measured.
+    pub retry_after: Option<Duration>,
 }
 
 /// A name that clients ask for, and what it stands for.
@@ -112,6 +141,8 @@ pub struct Alias {
     pub name: String,
     pub provider: String,
     pub model: String,
+    /// A bound of the model's own, that its provider has among its `caps`.
+    pub concurrency: Option<usize>,
 }
 
 #[derive(Clone, Debug)]

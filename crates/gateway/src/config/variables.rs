@@ -168,34 +168,60 @@ const GATE: [(&str, &str, &str); 4] = [
     ("RETRY_AFTER_S", "gate.retry_after", "s"),
 ];
 
-/// The layer of llm-batcher's variables. With `BATCH_ENABLED` off the other
+/// What llm-batcher's variables come to.
+#[derive(Default)]
+pub(super) struct Batcher {
+    pub said: Layer,
+    /// Below all that anybody says.
+    pub implied: Layer,
+}
+
+/// llm-batcher's variables between what ranks above them and the file, in that order. With the window off the other
 /// `BATCH_*` do nothing, as they do there; who set them is told so.
-pub(super) fn batcher(env: &Environment, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) -> Layer {
-    let mut layer = Layer::default();
-    let enabled = env.get("BATCH_ENABLED").map(|text| (text, truth(text)));
-    if let Some((_, None)) = enabled {
-        problems.push(Problem::new(
-            Source::Batcher("BATCH_ENABLED"),
-            "must be 1, true, yes, on, or 0, false, no, off",
-        ));
+pub(super) fn batcher(
+    env: &Environment,
+    others: &[&Layer; 2],
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) -> Batcher {
+    let mut batcher = Batcher::default();
+    let Batcher { said, implied } = &mut batcher;
+    let own = env.get("BATCH_ENABLED").and_then(|text| {
+        if truth(text).is_none() {
+            problems.push(Problem::new(
+                Source::Batcher("BATCH_ENABLED"),
+                "must be 1, true, yes, on, or 0, false, no, off",
+            ));
+        }
+        truth(text)
+    });
+    if let Some(enabled) = own {
+        said.put(&path("window.enabled"), enabled.into(), &Source::Batcher("BATCH_ENABLED"));
     }
-    let on = matches!(enabled, Some((_, Some(true))));
-    if on {
-        layer.put(&path("window.enabled"), true.into(), &Source::Batcher("BATCH_ENABLED"));
-    }
+    let [above, below] = others.map(window_enabled);
+    let on = above.or(own).or(below).unwrap_or(false);
     for (name, key, unit) in BATCH {
         match env.get(name) {
-            Some(text) if on => set(&mut layer, name, key, unit, text),
-            Some(_) => warnings.push(format!("{name} does nothing: BATCH_ENABLED is off")),
+            Some(text) if on => set(said, name, key, unit, text),
+            Some(_) => warnings.push(format!("{name} does nothing: the window is off (BATCH_ENABLED)")),
             None => {}
         }
     }
+    if on && own == Some(true) {
+        let source = Source::Implied("BATCH_ENABLED");
+        implied.put(&path("concurrency"), 8.into(), &source);
+        implied.put(&path("timeouts.total"), "60s".into(), &source);
+    }
     for (name, key, unit) in GATE {
         if let Some(text) = env.get(name) {
-            set(&mut layer, name, key, unit, text);
+            set(said, name, key, unit, text);
         }
     }
-    layer
+    batcher
+}
+
+fn window_enabled(layer: &Layer) -> Option<bool> {
+    layer.tree.get("window")?.get("enabled")?.as_bool()
 }
 
 fn set(layer: &mut Layer, name: &'static str, key: &str, unit: &str, text: &str) {
@@ -283,37 +309,58 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
     }
 
-    fn batch<const N: usize>(variables: [(&str, &str); N]) -> (Value, Vec<String>, Vec<String>) {
+    fn batch<const N: usize>(variables: [(&str, &str); N], file: &str) -> (Value, Vec<String>, Vec<String>) {
+        let file = text::parse(file, "f").unwrap();
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let layer = batcher(&Environment::of(variables), &mut problems, &mut warnings);
+        let env = Environment::of(variables);
+        let batcher = batcher(&env, &[&Layer::default(), &file], &mut problems, &mut warnings);
+        let mut layer = batcher.said;
+        layer.merge(batcher.implied);
         (Value::Object(layer.tree), problems.iter().map(ToString::to_string).collect(), warnings)
     }
 
     #[test]
     fn with_the_window_off_batch_variables_do_nothing_and_say_so() {
-        for off in ["0", "false", "no", "off", ""] {
-            let (tree, problems, warnings) = batch([("BATCH_ENABLED", off), ("BATCH_TIMEOUT_S", "9")]);
-            assert_eq!(tree, json!({}));
+        for off in ["0", "false", "no", "off"] {
+            let file = "[window]\nenabled = true";
+            let (tree, problems, warnings) =
+                batch([("BATCH_ENABLED", off), ("BATCH_TIMEOUT_S", "9"), ("MAX_INFLIGHT", "7")], file);
+            assert_eq!(tree, json!({"window": {"enabled": false}, "gate": {"max_in_flight": 7}}));
             assert!(problems.is_empty());
-            assert_eq!(warnings, ["BATCH_TIMEOUT_S does nothing: BATCH_ENABLED is off"]);
+            assert_eq!(warnings, ["BATCH_TIMEOUT_S does nothing: the window is off (BATCH_ENABLED)"]);
         }
+        let (tree, _, warnings) = batch([("BATCH_ENABLED", ""), ("BATCH_TIMEOUT_S", "9")], "");
+        assert_eq!((tree, warnings.len()), (json!({}), 1));
     }
 
     #[test]
     fn with_the_window_on_they_set_their_keys() {
-        let (tree, ..) = batch([
-            ("BATCH_ENABLED", "on"),
-            ("BATCH_MAX_CONCURRENCY", "8"),
-            ("BATCH_MAX_WAIT_MS", "20"),
-            ("BATCH_TIMEOUT_S", "60"),
-        ]);
+        let (tree, ..) = batch(
+            [
+                ("BATCH_ENABLED", "on"),
+                ("BATCH_MAX_CONCURRENCY", "9"),
+                ("BATCH_MAX_WAIT_MS", "20"),
+                ("BATCH_TIMEOUT_S", "30"),
+            ],
+            "",
+        );
         let expected = json!({
             "window": {"enabled": true, "max_wait": "20ms"},
-            "concurrency": 8,
-            "timeouts": {"total": "60s"},
+            "concurrency": 9,
+            "timeouts": {"total": "30s"},
         });
         assert_eq!(tree, expected);
-        let (_, problems, _) = batch([("BATCH_ENABLED", "maybe")]);
+        let (_, problems, _) = batch([("BATCH_ENABLED", "maybe")], "");
         assert_eq!(problems.len(), 1);
+        // Switched on elsewhere, it is on for them too, without that tool's defaults.
+        let (tree, _, warnings) = batch([("BATCH_MAX_SIZE", "4")], "[window]\nenabled = true");
+        assert_eq!((tree, warnings.len()), (json!({"window": {"max_size": 4}}), 0));
+    }
+
+    #[test]
+    fn with_nothing_else_said_the_window_brings_that_tools_bounds() {
+        let (tree, ..) = batch([("BATCH_ENABLED", "yes")], "");
+        let expected = json!({"window": {"enabled": true}, "concurrency": 8, "timeouts": {"total": "60s"}});
+        assert_eq!(tree, expected);
     }
 }

@@ -180,7 +180,7 @@ impl Flow {
         self.waits = false;
         self.call.flown(head);
         let answer = head.outcome.as_ref().map_err(Refusal::clone)?;
-        self.call.record.first_byte = Some(answer.at.saturating_duration_since(self.call.arrived));
+        self.call.first_byte(answer.at);
         self.last_in = Instant::now();
         // This caller has a head already; nothing else needs what the map holds.
         drop(answer.headers());

@@ -13,6 +13,7 @@ mod target;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
@@ -24,7 +25,7 @@ use prometheus_client::metrics::{MetricType, family::Family};
 use prometheus_client::registry::Registry;
 
 use super::{CallRecord, Fate};
-use labels::{AttemptLabels, CallLabels, RefusalLabels, TokenLabels};
+use labels::{AttemptLabels, CallLabels, RefusalLabels, ShedLabels, TokenLabels, WaveLabels};
 pub use target::{Outcome, TargetHandles};
 
 /// Models with a label of their own, per provider.
@@ -38,6 +39,9 @@ const BUCKETS: [f64; 21] = [
     0.000_1, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
     120.0, 300.0, 600.0, 900.0, 1800.0,
 ];
+
+/// Upper bounds of a wave's size.
+const SIZES: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// All metrics of the gate.
 #[derive(Debug)]
@@ -54,13 +58,33 @@ pub struct Metrics {
     untargeted: Arc<TargetHandles>,
 }
 
-/// The families whose series are made as they are needed. Cloning shares them.
-#[derive(Clone, Debug, Default)]
+/// What is counted at a provider: families whose series are made as they are needed, and histograms over all
+/// providers. Cloning shares them.
+#[derive(Clone, Debug)]
 struct Families {
     calls: Family<CallLabels, Counter>,
     refusals: Family<RefusalLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
+    waves: Family<WaveLabels, Counter>,
+    shed: Family<ShedLabels, Counter>,
+    window: Histogram,
+    wave_size: Histogram,
+}
+
+impl Default for Families {
+    fn default() -> Self {
+        Families {
+            calls: Family::default(),
+            refusals: Family::default(),
+            attempts: Family::default(),
+            tokens: Family::default(),
+            waves: Family::default(),
+            shed: Family::default(),
+            window: Histogram::new(BUCKETS),
+            wave_size: Histogram::new(SIZES),
+        }
+    }
 }
 
 /// What a provider's lane looks like now.
@@ -74,6 +98,32 @@ pub struct ProviderGauges {
     pub waiting: u64,
     /// Permits there are, taken or not.
     pub permits: u64,
+    /// Calls in the admission window.
+    pub window: usize,
+    /// What the admission window is set to, where there is one.
+    pub window_limits: Option<WindowLimits>,
+    /// Bytes of the requests that wait for a permit.
+    pub queue_bytes: u64,
+    /// The queue stands: it has not been empty for too long.
+    pub stands: bool,
+}
+
+/// When an admission window lets go of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowLimits {
+    /// Once it holds so many calls.
+    pub size: usize,
+    /// Once its first call has waited for so long.
+    pub time: Duration,
+}
+
+/// What the gate before all providers looks like now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateGauges {
+    /// Calls that it let in.
+    pub in_flight: u64,
+    /// Calls that wait before it.
+    pub waiting: u64,
 }
 
 /// What the gate holds now.
@@ -81,6 +131,8 @@ pub struct ProviderGauges {
 pub struct Levels {
     /// Each provider's lane.
     pub providers: Vec<ProviderGauges>,
+    /// The gate before all of them, where one is configured.
+    pub gate: Option<GateGauges>,
     /// Memory that kept answers take, in bytes.
     pub cache_bytes: u64,
 }
@@ -101,6 +153,10 @@ impl Default for Metrics {
         add.metric("call_seconds", "From a call's arrival to its end", call.clone());
         add.metric("queue_seconds", "Spent waiting for a permit", queue.clone());
         add.metric("tokens", "Tokens that providers counted", families.tokens.clone());
+        add.metric("waves", "Waves that an admission window let go", families.waves.clone());
+        add.metric("wave_size", "Calls in a wave", families.wave_size.clone());
+        add.metric("window_seconds", "Spent waiting in an admission window", families.window.clone());
+        add.metric("shed", "Flights that got no permit", families.shed.clone());
         add.metric("log_dropped", "Log lines that could not be written", log_dropped.clone());
         registry.register_collector(Box::new(gauges.clone()));
 
@@ -148,6 +204,11 @@ impl Metrics {
     /// Where the gauges are read from. The first source stays.
     pub fn read_gauges_from(&self, source: impl Fn() -> Levels + Send + Sync + 'static) {
         let _already_set = self.gauges.source.set(Box::new(source));
+    }
+
+    /// What the gauges are at this moment.
+    pub fn levels(&self) -> Levels {
+        self.gauges.levels()
     }
 
     /// Counts lines that the log could not take.
@@ -203,6 +264,12 @@ struct Gauges {
     source: OnceLock<GaugeSource>,
 }
 
+impl Gauges {
+    fn levels(&self) -> Levels {
+        self.source.get().map_or_else(Levels::default, |read| read())
+    }
+}
+
 impl fmt::Debug for Gauges {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Gauges").field("set", &self.source.get().is_some()).finish()
@@ -211,11 +278,14 @@ impl fmt::Debug for Gauges {
 
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let levels = self.source.get().map_or_else(Levels::default, |read| read());
-        let columns: [(_, _, Column); 3] = [
+        let levels = self.levels();
+        let columns: [(_, _, Column); 6] = [
             ("sluicegate_in_flight", "Calls at a provider", |row| row.in_flight),
             ("sluicegate_waiting", "Calls waiting for a permit", |row| row.waiting),
             ("sluicegate_permits", "Calls that may be at a provider at once", |row| row.permits),
+            ("sluicegate_window_fill", "Calls in an admission window", |row| row.window as u64),
+            ("sluicegate_queue_bytes", "Memory of requests that wait for a permit", |row| row.queue_bytes),
+            ("sluicegate_queue_stands", "Whether a queue does not drain", |row| row.stands.into()),
         ];
         for (name, help, column) in columns {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -224,9 +294,26 @@ impl Collector for Gauges {
                 ConstGauge::new(column(row) as i64).encode(family.encode_family(&labels)?)?;
             }
         }
-        let (name, help) = ("sluicegate_cache_bytes", "Memory that kept answers take");
-        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(levels.cache_bytes as i64).encode(family)
+        let single = [
+            (
+                "sluicegate_gate_in_flight",
+                "Calls that the gate let in",
+                levels.gate.map(|gate| gate.in_flight),
+            ),
+            (
+                "sluicegate_gate_waiting",
+                "Calls waiting before the gate",
+                levels.gate.map(|gate| gate.waiting),
+            ),
+            ("sluicegate_cache_bytes", "Memory that kept answers take", Some(levels.cache_bytes)),
+        ];
+        for (name, help, value) in
+            single.into_iter().filter_map(|(name, help, value)| Some((name, help, value?)))
+        {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value as i64).encode(family)?;
+        }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ pub mod line;
 pub mod log;
 pub mod metrics;
 pub mod record;
+mod sampling;
 pub mod sink;
 mod stamp;
 
@@ -15,10 +16,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use events::{Bus, Event, Heard, Listener};
+pub use events::{Bus, Event, Heard, Listener, Told};
 pub use line::{Format, Lines};
 pub use log::Levels;
-pub use metrics::{Levels as GaugeLevels, Metrics, Outcome, ProviderGauges, TargetHandles};
+pub use metrics::{
+    GateGauges, Levels as GaugeLevels, Metrics, Outcome, ProviderGauges, TargetHandles, WindowLimits,
+};
 pub use record::{CallError, CallRecord, Fate, NanoUsd};
 pub use sink::Sink;
 
@@ -69,13 +72,15 @@ impl Observer {
     }
 
     /// Books a call that is over, under the provider that it went to, or [`Metrics::untargeted`]. Once per
-    /// call.
-    pub fn settle(&self, record: &CallRecord, target: &TargetHandles) {
+    /// call. `watched` is what [`Bus::admits`] said when it arrived.
+    pub fn settle(&self, record: &CallRecord, target: &TargetHandles, watched: bool) {
         self.metrics.count(record, target);
         self.lines.write(record);
         self.log.append(record);
-        // Kept for those who listen, and there are mostly none.
-        self.bus.publish(|| Event::Settled(Arc::new(record.clone())));
+        if watched {
+            // Kept for those who listen, and there are mostly none.
+            self.bus.publish(|| Event::Settled(Arc::new(record.clone())));
+        }
     }
 
     /// The metrics.
@@ -126,12 +131,14 @@ mod tests {
         let observer = Observer::new(Arc::default(), lines, Arc::new(log));
         let mut listener = observer.bus().listen();
 
-        observer.settle(&sample(), &observer.metrics().target("openai"));
+        observer.settle(&sample(), &observer.metrics().target("openai"), true);
 
         assert!(observer.flush(Duration::from_secs(10)));
         assert_eq!(page.text().lines().count(), 1);
         assert!(kept.iter().all(|log| log.0.lock().len() == 1));
-        let Some(Heard::Event(Event::Settled(told))) = listener.next().await else { panic!("not told") };
+        let Some(Heard::Told(Told { event: Event::Settled(told), .. })) = listener.next().await else {
+            panic!("not told")
+        };
         assert_eq!(told.id, sample().id);
         let metrics = observer.metrics().render().unwrap();
         assert!(metrics.contains("sluicegate_call_seconds_count 1\n"), "{metrics}");

@@ -258,12 +258,13 @@ pub(crate) fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-fn name(text: &str) -> &str {
+/// A name from outside, as far as it is written.
+pub(crate) fn name(text: &str) -> &str {
     clip(text, NAME_MAX)
 }
 
 /// Milliseconds with microseconds behind the point.
-fn millis(time: Duration) -> f64 {
+pub(crate) fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }
 

@@ -64,6 +64,14 @@ impl Ask {
         }
     }
 
+    /// How long the request is, as far as that is known.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Ask::Json { body, .. } => body.len() as u64,
+            Ask::Opaque { body, .. } => body.as_ref().map_or(0, |body| body.size_hint().lower()),
+        }
+    }
+
     /// Whether it asks for a stream.
     pub(crate) fn streams(&self) -> bool {
         matches!(self, Ask::Json { peek, .. } if peek.streams())

@@ -4,6 +4,7 @@ pub(crate) mod admit;
 pub(crate) mod ask;
 pub(crate) mod body;
 pub(crate) mod down;
+pub(crate) mod gate;
 pub(crate) mod marks;
 pub(crate) mod models;
 pub(crate) mod patience;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use guard::lanes::{Priority, Ticket};
+use guard::lanes::{Party, Priority, Ticket};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,7 @@ use wire::dialect::Shape;
 use wire::provider::ClientCredential;
 
 use super::{down, target, up};
+use crate::admission::Admission;
 use crate::attempt::{Landed, Plan, fly};
 use crate::gateway::{Provider, Snapshot, hash_of};
 use crate::refusal::{Refusal, Said};
@@ -175,7 +176,17 @@ async fn fetch(
         model: provider.standing.model("models"),
         request,
         passage: None,
-        ticket: Ticket { key: 0, priority: Priority::High, deadline: Some(now + WAIT) },
+        admission: Admission {
+            ticket: Ticket {
+                party: Party { key: 0, weight: 1, parallel: usize::MAX },
+                target: None,
+                bytes: 0,
+                priority: Priority::High,
+                deadline: Some(now + WAIT),
+            },
+            windowed: false,
+            watched: None,
+        },
         patience,
         since: now,
     };

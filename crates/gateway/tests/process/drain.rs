@@ -89,7 +89,7 @@ async fn a_cut_drain_ends_with_errors_that_their_callers_can_read() {
             assert!(text.contains("error") && !is_whole_stream(&text), "{text}");
         } else {
             assert_eq!(reply.status, 503, "{text}");
-            assert_eq!(reply.header("x-sluicegate-reason"), "drain_over");
+            assert_eq!(reply.header("x-sluicegate-reason"), "shutdown");
             assert_eq!(reply.header("x-should-retry"), "true");
         }
     }

@@ -14,6 +14,7 @@ mod early;
 mod flowing;
 mod h2c;
 mod hangup;
+mod live;
 mod passing;
 mod reload;
 mod start;

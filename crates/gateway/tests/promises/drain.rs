@@ -67,7 +67,7 @@ async fn what_is_left_gets_a_readable_end() {
     );
     let plain = waiting.join_all().await.remove(0);
     assert_eq!(plain.status, 503);
-    assert_eq!(plain.header("x-sluicegate-reason"), "drain_over");
+    assert_eq!(plain.header("x-sluicegate-reason"), "shutdown");
     assert_eq!(*provider.hang_ups.lock(), 1);
 }
 

@@ -1,49 +1,44 @@
-//! The lane as a pure machine: an event and the time in, whom to start out. No locks, wakers or timers.
+//! The lane as a pure machine: an event and the time in, whom to wake out. No locks, wakers or timers.
 //!
-//! Invariants: while anybody waits, `in_flight >= permits`; a waiter is in `waiting` until it is granted or
-//! cancelled, so one that never cancelled and is not there has been granted a permit, which `in_flight` counts.
+//! Invariants: while anybody waits who is eligible, `in_flight >= permits`; a waiter is in `queue` until it is
+//! granted, shed or cancelled, and in `shed` from then on if it was shed, until it has heard. So one that
+//! never cancelled and is in neither has been granted a permit, which `in_flight` counts.
 //!
-//! Every step costs O(log n) of the waiters, save [`Core::hopeless`], which walks the queue once, and only
-//! where the answer is in doubt.
+//! With n waiters and t targets that anybody waits for (a handful), every step costs O(t log n) for each waiter
+//! that it moves, save [`Core::hopeless`], which walks the queue once, and only where the answer is in doubt.
 
-use std::collections::{BTreeMap, HashMap};
+mod caps;
+mod outlook;
+mod queue;
+mod rank;
+mod room;
+mod round;
+mod stand;
+
+use std::collections::HashMap;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use self::caps::Caps;
+use self::queue::{Queue, Waiter};
+pub(super) use self::rank::{Claim, Rank};
+use self::round::Round;
+use self::stand::Stand;
 use super::drain::Drain;
-use super::{Full, FullReason, Limits, Priority, Stats, Ticket};
+use super::{Full, Limits, Shed, ShedReason, Stats, Ticket};
 
-/// A waiter's place among all. Sorted by key first, so that a key's waiters stand side by side in one tree;
-/// the rest is the order inside the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    key: u64,
-    priority: Priority,
-    /// Sorts calls without a deadline behind those with one.
-    endless: bool,
-    deadline: Option<Instant>,
-    arrival: u64,
-}
+/// Bytes that cost as much as the call itself. A permit is held longer for a longer prompt: about one short
+/// call's time for every 8k tokens, at four bytes each.
+const BYTES_PER_COST: u64 = 32 * 1024;
 
-impl Rank {
-    fn of(ticket: &Ticket, arrival: u64) -> Rank {
-        let Ticket { key, priority, deadline } = *ticket;
-        Rank { key, priority, endless: deadline.is_none(), deadline, arrival }
-    }
+/// No request is larger; so no sum of them overflows.
+const MOST_BYTES: u64 = 1 << 40;
 
-    /// Sorts before every waiter of the key.
-    fn first(key: u64) -> Rank {
-        Rank { key, priority: Priority::High, endless: false, deadline: None, arrival: 0 }
-    }
-}
-
-/// A key that has waiters.
-#[derive(Debug)]
-struct Line {
-    /// Its entry in `turns`; the lowest is served next.
-    turn: u64,
-    waiting: usize,
+/// What a call costs its key: one, and one more for every 32 KiB.
+fn cost(bytes: u64) -> i64 {
+    1 + (bytes / BYTES_PER_COST).cast_signed()
 }
 
 /// How an entering call fared.
@@ -53,19 +48,30 @@ pub(super) enum Entry {
     Queued(Rank),
 }
 
-/// `W` is what the shell wants back when a waiter is granted its permit.
+/// How a call fares that was queued.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fate<'a, W> {
+    Waits(&'a mut W),
+    Shed(Shed),
+    Granted,
+}
+
+/// What the shells of waiters that were granted or shed want back. One event mostly moves one waiter.
+pub(super) type Woken<W> = SmallVec<[W; 1]>;
+
+/// `W` is what the shell wants back when a waiter's wait is over.
 #[derive(Debug)]
 pub(super) struct Core<W> {
     limits: Limits,
     in_flight: usize,
     most_in_flight: usize,
-    waiting: BTreeMap<Rank, W>,
-    lines: HashMap<u64, Line>,
-    /// The round: turn → key, each key with waiters once.
-    turns: BTreeMap<u64, u64>,
-    next_turn: u64,
-    next_arrival: u64,
+    queue: Queue<W>,
+    round: Round,
+    caps: Caps,
+    stand: Stand,
     drain: Drain,
+    shed: HashMap<u64, Shed>,
+    next_arrival: u64,
 }
 
 impl<W> Core<W> {
@@ -74,131 +80,114 @@ impl<W> Core<W> {
             limits,
             in_flight: 0,
             most_in_flight: 0,
-            waiting: BTreeMap::new(),
-            lines: HashMap::new(),
-            turns: BTreeMap::new(),
-            next_turn: 0,
-            next_arrival: 0,
+            queue: Queue::new(),
+            round: Round::default(),
+            caps: Caps::default(),
+            stand: Stand::default(),
             drain: Drain::default(),
+            shed: HashMap::new(),
+            next_arrival: 0,
         }
     }
 
-    /// Takes a free permit. The clock is read only where the lane fills up by it, or is full.
-    pub(super) fn try_enter(&mut self, now: impl FnOnce() -> Instant) -> bool {
-        if self.is_full() {
+    /// Takes a free permit. The clock is read only where the lane fills up by it, or somebody waits.
+    pub(super) fn try_enter(&mut self, ticket: &Ticket, now: impl FnOnce() -> Instant) -> bool {
+        if !self.admits(ticket) {
             return false;
         }
-        self.in_flight += 1;
-        self.most_in_flight = self.most_in_flight.max(self.in_flight);
-        if self.is_full() {
-            self.drain.advance(now(), 0);
+        if !self.queue.is_empty() || self.in_flight + 1 >= self.limits.permits {
+            self.book(now());
         }
+        self.fly(Claim::of(ticket));
         true
     }
 
-    pub(super) fn enter(&mut self, ticket: Ticket, now: Instant, waiter: W) -> Result<Entry, Full> {
-        if self.try_enter(|| now) {
-            return Ok(Entry::Admitted);
+    /// Takes a permit or a place in the queue.
+    pub(super) fn enter(
+        &mut self,
+        ticket: &Ticket,
+        now: Instant,
+        waiter: W,
+    ) -> (Result<Entry, Full>, Woken<W>) {
+        let mut woken = Woken::new();
+        if !self.queue.is_empty() {
+            self.tend(now, &mut woken);
+            self.amend(ticket, now, &mut woken);
         }
-        if let Some(reason) = self.refusal(ticket.key) {
-            return Err(Full { retry_after: self.retry_after(now), reason });
+        if self.try_enter(ticket, || now) {
+            return (Ok(Entry::Admitted), woken);
         }
-        let rank = Rank::of(&ticket, self.next_arrival);
-        self.next_arrival += 1;
-        self.waiting.insert(rank, waiter);
-        let (turns, next_turn) = (&mut self.turns, &mut self.next_turn);
-        let line = self.lines.entry(ticket.key).or_insert_with(|| {
-            let turn = *next_turn;
-            *next_turn += 1;
-            turns.insert(turn, ticket.key);
-            Line { turn, waiting: 0 }
-        });
-        line.waiting += 1;
-        Ok(Entry::Queued(rank))
+        self.book(now);
+        let entry = self.queue_up(ticket, now, waiter, &mut woken);
+        self.stand.came();
+        self.tend(now, &mut woken);
+        (entry, woken)
     }
 
-    /// A flight is over. Returns the waiter that got its permit.
-    pub(super) fn leave(&mut self, now: impl FnOnce() -> Instant) -> Option<W> {
-        self.release(now, true)
+    /// A flight is over.
+    pub(super) fn leave(&mut self, claim: Claim, now: impl FnOnce() -> Instant) -> Woken<W> {
+        self.release(claim, now, true)
     }
 
     /// A permit comes back unused: it says nothing about how fast the lane drains.
-    pub(super) fn decline(&mut self, now: impl FnOnce() -> Instant) -> Option<W> {
-        self.release(now, false)
+    pub(super) fn decline(&mut self, claim: Claim, now: impl FnOnce() -> Instant) -> Woken<W> {
+        self.release(claim, now, false)
     }
 
-    /// Takes a waiter out; `None` where it has its permit already.
-    pub(super) fn cancel(&mut self, rank: &Rank) -> Option<W> {
-        let waiter = self.waiting.remove(rank)?;
-        self.shorten(rank.key, false);
-        Some(waiter)
-    }
-
-    pub(super) fn waiter(&mut self, rank: &Rank) -> Option<&mut W> {
-        self.waiting.get_mut(rank)
-    }
-
-    /// Returns the waiters that start because of it.
-    pub(super) fn resize(&mut self, limits: Limits, now: Instant) -> Vec<W> {
-        self.settle(now);
-        self.limits = limits;
-        let mut started = Vec::new();
-        while !self.is_full() {
-            let Some(waiter) = self.next() else { break };
-            self.in_flight += 1;
-            started.push(waiter);
+    /// A place is given up, in whatever state. Returns the waiter that it was, for the shell to drop.
+    pub(super) fn quit(
+        &mut self,
+        rank: &Rank,
+        claim: Claim,
+        now: impl FnOnce() -> Instant,
+    ) -> (Option<W>, Woken<W>) {
+        if self.shed.remove(&rank.arrival).is_some() {
+            return (None, Woken::new());
         }
-        self.most_in_flight = self.most_in_flight.max(self.in_flight);
-        started
+        if self.queue.get(rank).is_none() {
+            return (None, self.decline(claim, now));
+        }
+        let (now, mut woken) = (now(), Woken::new());
+        self.book(now);
+        let waiter = self.take_out(rank);
+        self.stand.left();
+        self.tend(now, &mut woken);
+        (waiter.map(|waiter| waiter.shell), woken)
+    }
+
+    /// A call that was shed hears of it once.
+    pub(super) fn fate(&mut self, rank: &Rank) -> Fate<'_, W> {
+        if let Some(shed) = self.shed.remove(&rank.arrival) {
+            return Fate::Shed(shed);
+        }
+        self.queue.get_mut(rank).map_or(Fate::Granted, |waiter| Fate::Waits(&mut waiter.shell))
+    }
+
+    pub(super) fn is_waiting(&self, rank: &Rank) -> bool {
+        self.queue.get(rank).is_some()
+    }
+
+    pub(super) fn resize(&mut self, limits: Limits, now: Instant) -> Woken<W> {
+        self.change(now, |core| core.limits = limits)
+    }
+
+    pub(super) fn cap(&mut self, target: u64, most: Option<usize>, now: Instant) -> Woken<W> {
+        self.change(now, |core| core.caps.cap(target, most))
+    }
+
+    pub(super) fn uncap_all_but(&mut self, targets: &[u64], now: Instant) -> Woken<W> {
+        self.change(now, |core| core.caps.uncap_all_but(targets))
     }
 
     pub(super) fn stats(&self) -> Stats {
         Stats {
             permits: self.limits.permits,
             in_flight: self.in_flight,
-            waiting: self.waiting.len(),
+            waiting: self.queue.len(),
+            waiting_bytes: self.queue.bytes(),
             most_in_flight: self.most_in_flight,
+            stands: self.stand.stands(),
         }
-    }
-
-    pub(super) fn retry_after(&mut self, now: Instant) -> Duration {
-        self.settle(now);
-        let turns = self.surplus() + self.waiting.len() + 1;
-        let wait = self.drain.expected(turns, self.limits.permits);
-        wait.clamp(Duration::from_secs(1), Duration::from_secs(60))
-    }
-
-    /// Whether the ticket's deadline comes before its permit could.
-    pub(super) fn hopeless(&mut self, ticket: &Ticket, now: Instant) -> bool {
-        let Some(deadline) = ticket.deadline else { return false };
-        let left = deadline.saturating_duration_since(now);
-        if left.is_zero() {
-            return true;
-        }
-        if !self.is_full() {
-            return false;
-        }
-        self.settle(now);
-        let surplus = self.surplus();
-        let too_late = |ahead: usize| {
-            let soonest = self.drain.soonest(surplus + ahead + 1, self.limits.permits);
-            soonest.is_some_and(|wait| wait > left)
-        };
-        // Nobody can be worse off than behind everybody: mostly that answers it without a walk.
-        too_late(self.waiting.len()) && too_late(self.ahead(&Rank::of(ticket, self.next_arrival)))
-    }
-
-    /// How many of those waiting now would be served before a newcomer of this rank.
-    pub(super) fn ahead(&self, rank: &Rank) -> usize {
-        let own = self.waiting.range(Rank::first(rank.key)..*rank).count();
-        let turn = self.lines.get(&rank.key).map_or(self.next_turn, |line| line.turn);
-        let others = self.lines.iter().filter(|&(&key, _)| key != rank.key);
-        let before = others.map(|(_, line)| {
-            // Keys whose turn comes first have one turn more by then than those that come after us.
-            let turns = if line.turn < turn { own + 1 } else { own };
-            line.waiting.min(turns)
-        });
-        own + before.sum::<usize>()
     }
 
     fn is_full(&self) -> bool {
@@ -210,62 +199,197 @@ impl<W> Core<W> {
         self.in_flight.saturating_sub(self.limits.permits)
     }
 
-    fn refusal(&self, key: u64) -> Option<FullReason> {
-        let of_key = self.lines.get(&key).map_or(0, |line| line.waiting);
-        if self.waiting.len() >= self.limits.max_waiting {
-            Some(FullReason::Queue)
-        } else if of_key >= self.limits.per_key {
-            Some(FullReason::Key)
-        } else {
-            None
+    /// Whether a permit is free and the call is eligible.
+    fn admits(&self, ticket: &Ticket) -> bool {
+        !self.is_full()
+            && self.caps.key_room(ticket.party.key, ticket.party.parallel) > 0
+            && self.caps.target_room(ticket.target) > 0
+    }
+
+    fn fly(&mut self, claim: Claim) {
+        self.in_flight += 1;
+        self.most_in_flight = self.most_in_flight.max(self.in_flight);
+        self.caps.start(claim);
+        self.relist(claim.key);
+    }
+
+    /// A key's flights have changed, or how many it may have: is there a turn for it?
+    fn relist(&mut self, key: Option<u64>) {
+        let Some((key, line)) = key.and_then(|key| Some((key, self.round.line(key)?))) else { return };
+        let room = self.caps.key_room(key, line.party.parallel);
+        self.round.list(key, room > 0);
+    }
+
+    /// A call that shows another limit than its key's waiters did changes it for them; who may start by that
+    /// starts before the call itself.
+    fn amend(&mut self, ticket: &Ticket, now: Instant, woken: &mut Woken<W>) {
+        let known = self.round.line(ticket.party.key).map(|line| line.party);
+        if known.is_some_and(|known| known != ticket.party) {
+            self.book(now);
+            self.round.amend(ticket.party);
+            self.relist(Some(ticket.party.key));
+            self.start(woken);
         }
     }
 
-    fn release(&mut self, now: impl FnOnce() -> Instant, served: bool) -> Option<W> {
-        if self.is_full() {
-            self.settle(now());
+    fn queue_up(
+        &mut self,
+        ticket: &Ticket,
+        now: Instant,
+        waiter: W,
+        woken: &mut Woken<W>,
+    ) -> Result<Entry, Full> {
+        let bytes = ticket.bytes.min(MOST_BYTES);
+        let victims = room::make_room(&self.queue, &self.limits, ticket.party.key, bytes);
+        let victims = victims.map_err(|reason| Full { retry_after: self.retry_after(now), reason })?;
+        for victim in victims {
+            self.shed(&victim, ShedReason::Displaced, now, woken);
+        }
+        let rank = Rank::of(ticket, self.next_arrival);
+        self.next_arrival += 1;
+        self.round.join(rank.bucket, ticket.party);
+        self.relist(Some(ticket.party.key));
+        let waiter = Waiter { shell: waiter, since: now, bytes, claim: Claim::of(ticket) };
+        self.queue.insert(rank, waiter);
+        Ok(Entry::Queued(rank))
+    }
+
+    fn change(&mut self, now: Instant, change: impl FnOnce(&mut Self)) -> Woken<W> {
+        let mut woken = Woken::new();
+        self.tend(now, &mut woken);
+        change(self);
+        self.start(&mut woken);
+        self.tend(now, &mut woken);
+        woken
+    }
+
+    fn release(&mut self, claim: Claim, now: impl FnOnce() -> Instant, served: bool) -> Woken<W> {
+        let mut woken = Woken::new();
+        let now = self.is_measured().then(now);
+        if let Some(now) = now {
+            self.tend(now, &mut woken);
             if served {
                 self.drain.exit();
             }
         }
         self.in_flight -= 1;
-        let next = if self.is_full() { None } else { self.next() };
-        if next.is_some() {
-            self.in_flight += 1;
+        self.caps.end(claim);
+        self.relist(claim.key);
+        if let Some(now) = now {
+            self.start(&mut woken);
+            self.tend(now, &mut woken);
         }
-        next
+        woken
     }
 
-    /// Takes the next waiter out of the queue.
-    fn next(&mut self) -> Option<W> {
-        let (_, &key) = self.turns.first_key_value()?;
-        let (&rank, _) = self.waiting.range(Rank::first(key)..).next()?;
-        let waiter = self.waiting.remove(&rank);
-        self.shorten(key, true);
-        waiter
+    /// Hands free permits to whoever is next.
+    fn start(&mut self, woken: &mut Woken<W>) {
+        while !self.is_full() {
+            let Some(rank) = self.next() else { break };
+            let Some(waiter) = self.queue.get(&rank) else { break };
+            let (claim, cost) = (waiter.claim, cost(waiter.bytes));
+            self.round.charge(rank.bucket.key, cost);
+            self.fly(claim);
+            let waiter = self.take_out(&rank);
+            self.stand.left();
+            woken.extend(waiter.map(|waiter| waiter.shell));
+        }
+        self.forgive();
     }
 
-    /// One waiter less for the key, which has had its turn if it was served. A key without waiters leaves the
-    /// round, and joins at the end when it comes back, so that leaving gains nothing.
-    fn shorten(&mut self, key: u64, served: bool) {
-        let Some(line) = self.lines.get_mut(&key) else { return };
-        line.waiting -= 1;
-        let empty = line.waiting == 0;
-        if empty || served {
-            self.turns.remove(&line.turn);
+    /// Where a permit is free and nobody waits, nobody is owed a turn.
+    fn forgive(&mut self) {
+        if self.queue.is_empty() && !self.is_full() {
+            self.round.forget_debts();
         }
-        if empty {
-            self.lines.remove(&key);
-        } else if served {
-            line.turn = self.next_turn;
-            self.next_turn += 1;
-            self.turns.insert(line.turn, key);
+    }
+
+    /// The waiter whose turn it is among the eligible.
+    fn next(&self) -> Option<Rank> {
+        let open = |target| self.caps.target_room(target) > 0;
+        let key = self.round.first(open)?;
+        let line = self.round.line(key)?;
+        let buckets = line.buckets.iter().map(|(target, _)| rank::Bucket { key, target: *target });
+        let buckets = buckets.filter(|bucket| open(bucket.target));
+        if self.stand.stands() {
+            buckets.filter_map(|bucket| self.queue.newest_in(bucket)).min_by_key(Rank::newest_first)
+        } else {
+            buckets.filter_map(|bucket| self.queue.first_in(bucket)).min_by_key(Rank::order)
         }
+    }
+
+    fn take_out(&mut self, rank: &Rank) -> Option<Waiter<W>> {
+        let waiter = self.queue.remove(rank)?;
+        self.round.quit(rank.bucket);
+        self.forgive();
+        Some(waiter)
+    }
+
+    fn shed(&mut self, rank: &Rank, reason: ShedReason, now: Instant, woken: &mut Woken<W>) {
+        let retry_after = self.retry_after(now);
+        if let Some(waiter) = self.take_out(rank) {
+            self.shed.insert(rank.arrival, Shed { retry_after, reason });
+            woken.push(waiter.shell);
+        }
+    }
+
+    /// An idle lane's exits show how many calls came, and asking for the time would cost every one of them.
+    fn is_measured(&self) -> bool {
+        self.is_full() || !self.queue.is_empty()
     }
 
     /// Books the time since the last event, before anything changes.
-    fn settle(&mut self, now: Instant) {
-        let busy = if self.is_full() { self.in_flight } else { 0 };
+    fn book(&mut self, now: Instant) {
+        let busy = if self.is_measured() { self.in_flight } else { 0 };
         self.drain.advance(now, busy);
+        self.look(now);
+    }
+
+    fn look(&mut self, now: Instant) {
+        let oldest = self.queue.oldest().map(|(_, since)| since);
+        self.stand.look(now, oldest, self.long_wait(), self.limits.permits);
+    }
+
+    /// Books the time, and while the queue stands drops who has waited too long in it.
+    fn tend(&mut self, now: Instant, woken: &mut Woken<W>) {
+        self.book(now);
+        while self.stand.stands() {
+            let Some((oldest, since)) = self.queue.oldest() else { break };
+            let bound = self.long_wait().and_then(|long| long.checked_mul(2)).unwrap_or(Duration::MAX);
+            if now.saturating_duration_since(since) <= bound {
+                break;
+            }
+            self.shed(&oldest, ShedReason::Stale, now, woken);
+            self.look(now);
+        }
+    }
+
+    fn long_wait(&self) -> Option<Duration> {
+        self.drain.service().map(stand::long_wait)
+    }
+}
+
+#[cfg(test)]
+impl<W> Core<W> {
+    /// Lets the time pass; whether the queue stands then, and whom it drops.
+    pub(super) fn probe(&mut self, now: Instant) -> (bool, Woken<W>) {
+        let mut woken = Woken::new();
+        self.tend(now, &mut woken);
+        (self.stand.stands(), woken)
+    }
+
+    /// What a shed call will hear.
+    pub(super) fn shed_of(&self, rank: &Rank) -> Option<Shed> {
+        self.shed.get(&rank.arrival).copied()
+    }
+
+    /// Whether nothing is left of any call.
+    pub(super) fn is_idle(&self) -> bool {
+        let stats = self.stats();
+        (stats.in_flight, stats.waiting, stats.waiting_bytes) == (0, 0, 0)
+            && self.caps.is_idle()
+            && self.shed.is_empty()
+            && self.round.is_idle()
+            && self.queue.is_idle()
     }
 }

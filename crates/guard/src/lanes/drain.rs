@@ -1,8 +1,8 @@
 //! How fast a lane drains, learned from its exits of the last ten seconds, or the last thirty of them where
 //! that takes longer.
 //!
-//! Measured only while the lane is full: the exits of an idle lane show how many calls came, not how many it
-//! could serve. Kept as exits per permit and second, so that it stays right when the number of permits changes.
+//! Measured only while the lane is full or somebody waits in it: the exits of an idle lane show how many calls
+//! came, not how many it could serve. Kept as exits per permit and second, so that it stays right when the number of permits changes.
 //! Both sums fade together, which makes them a moving window without a ring of slots.
 
 use std::time::Duration;
@@ -27,10 +27,13 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Lets time pass up to `now`, in all of which `busy` permits were out of a full lane (none: not full).
+    /// Lets time pass up to `now`, in all of which `busy` permits were out of the lane (none: not measured).
     pub(super) fn advance(&mut self, now: Instant, busy: usize) {
         let passed = now.saturating_duration_since(self.at.unwrap_or(now)).as_secs_f64();
         self.at = self.at.max(Some(now));
+        if passed == 0.0 {
+            return;
+        }
         let faded = (-passed / FADE).exp();
         // What was learned before a quiet time is out of date after it; in a full lane it is replaced.
         let kept = if busy == 0 { faded } else { faded.max((REMEMBERED / self.exits).min(1.0)) };
@@ -41,6 +44,13 @@ impl Drain {
 
     pub(super) fn exit(&mut self) {
         self.exits += 1.0;
+    }
+
+    /// How long a flight takes on average: by Little's law, the permit-seconds of an exit. `None` while less
+    /// than a flight was measured.
+    pub(super) fn service(&self) -> Option<Duration> {
+        // A little less than one, since even the first exit may have faded by a hair.
+        (self.exits >= 0.9).then(|| wait(1, 1, self.exits, self.busy))
     }
 
     /// The likely time until `turns` flights have left a full lane. Before the first exit it is taken to be

@@ -1,39 +1,59 @@
 //! The lane's machine against a model that is too slow to ship and too short to be wrong, and in simulated time.
 
+mod bounds;
+mod leak;
 mod model;
+mod overload;
 mod simulation;
+mod turns;
+mod world;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::core::{Core, Entry, Rank};
-use super::{FullReason, Limits, Priority, Ticket};
+use super::core::{Claim, Core, Entry, Fate, Rank, Woken};
+use super::{Full, FullReason, Limits, Party, Priority, Shed, ShedReason, Ticket};
 
 fn limits(permits: usize) -> Limits {
-    Limits { permits, max_waiting: 2_000, per_key: 2_000 }
+    Limits { permits, max_waiting: 2_000, max_bytes: u64::MAX, per_key: 2_000 }
+}
+
+fn party(key: u64) -> Party {
+    Party { key, weight: 1, parallel: usize::MAX }
 }
 
 fn ticket(key: u64) -> Ticket {
-    Ticket { key, priority: Priority::Normal, deadline: None }
+    Ticket { party: party(key), target: None, bytes: 0, priority: Priority::Normal, deadline: None }
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }
 
 /// A machine with one permit, which is out, so that all that enters waits.
 fn busy<W>(now: Instant) -> Core<W> {
     let mut core = Core::new(limits(1));
-    assert!(core.try_enter(|| now));
+    assert!(core.try_enter(&ticket(0), || now));
     core
 }
 
-fn queued<W>(core: &mut Core<W>, ticket: Ticket, now: Instant, waiter: W) -> Rank {
-    match core.enter(ticket, now, waiter) {
+fn queued<W: std::fmt::Debug>(core: &mut Core<W>, ticket: Ticket, now: Instant, waiter: W) -> Rank {
+    let (entry, woken) = core.enter(&ticket, now, waiter);
+    assert!(woken.is_empty(), "{woken:?}");
+    match entry {
         Ok(Entry::Queued(rank)) => rank,
         other => panic!("expected to wait, got {other:?}"),
     }
 }
 
+/// Who is served as one uncounted flight after the other ends.
 fn served<W>(core: &mut Core<W>, now: Instant) -> Vec<W> {
-    std::iter::from_fn(|| core.leave(|| now)).collect()
+    std::iter::from_fn(|| core.leave(Claim::default(), || now).pop()).collect()
+}
+
+fn left<W>(core: &mut Core<W>, now: Instant) -> Vec<W> {
+    core.leave(Claim::default(), || now).into_vec()
 }
 
 #[test]
@@ -64,7 +84,7 @@ fn inside_a_key_priority_then_deadline_then_arrival() {
         (Priority::Normal, at(5), "normal, soon"),
         (Priority::High, None, "high"),
     ] {
-        queued(&mut core, Ticket { key: 1, priority, deadline }, now, name);
+        queued(&mut core, Ticket { priority, deadline, ..ticket(1) }, now, name);
     }
     assert_eq!(
         served(&mut core, now),
@@ -94,34 +114,21 @@ fn leaving_the_queue_and_coming_back_gains_no_turn() {
     let mut core = busy(now);
     let place = queued(&mut core, ticket(1), now, "1");
     queued(&mut core, ticket(2), now, "2");
-    assert_eq!(core.cancel(&place), Some("1"));
-    assert_eq!(core.cancel(&place), None);
+    assert_eq!(core.quit(&place, Claim::default(), || now), (Some("1"), Woken::new()));
     queued(&mut core, ticket(1), now, "1 again");
     assert_eq!(served(&mut core, now), ["2", "1 again"]);
-}
-
-#[test]
-fn the_queue_and_each_keys_part_of_it_are_bounded() {
-    let now = Instant::now();
-    let mut core = Core::new(Limits { permits: 0, max_waiting: 3, per_key: 2 });
-    for _ in 0..2 {
-        queued(&mut core, ticket(1), now, ());
-    }
-    assert_eq!(core.enter(ticket(1), now, ()).unwrap_err().reason, FullReason::Key);
-    queued(&mut core, ticket(2), now, ());
-    assert_eq!(core.enter(ticket(3), now, ()).unwrap_err().reason, FullReason::Queue);
 }
 
 #[test]
 fn a_shrunk_lane_admits_nobody_until_it_is_below_its_limit() {
     let now = Instant::now();
     let mut core = Core::new(limits(3));
-    while core.try_enter(|| now) {}
+    while core.try_enter(&ticket(1), || now) {}
     queued(&mut core, ticket(1), now, ());
     assert!(core.resize(limits(1), now).is_empty());
-    assert_eq!([core.leave(|| now), core.leave(|| now)], [None, None]);
+    assert_eq!([left(&mut core, now), left(&mut core, now)], [vec![], vec![]]);
     assert_eq!(core.stats().in_flight, 1);
-    assert_eq!(core.leave(|| now), Some(()));
+    assert_eq!(left(&mut core, now), [()]);
 }
 
 #[test]
@@ -129,7 +136,9 @@ fn a_lane_with_room_never_asks_for_the_time() {
     let mut core = Core::<()>::new(limits(3));
     let never = || -> Instant { panic!("the clock was read") };
     for _ in 0..10 {
-        assert!(core.try_enter(never) && core.try_enter(never));
-        assert_eq!([core.leave(never), core.leave(never)], [None, None]);
+        assert!(core.try_enter(&ticket(1), never) && core.try_enter(&ticket(2), never));
+        for _ in 0..2 {
+            assert!(core.leave(Claim::default(), never).is_empty());
+        }
     }
 }

@@ -15,11 +15,20 @@ const GAP: f64 = 4.0;
 /// Above the bars of a target, for its name.
 const NAME: f64 = 24.0;
 
-/// Title, what it is, the axis, and the bars of each target.
+/// Title, what it is, the axis, and the bars of each target. First what only some experiments are about.
 const AMOUNTS: [(&str, &str, &str, Pick); 4] = [
+    ("Processor time", "Of the target's process, for one call.", "µs", |figures| {
+        vec![("", figures.cpu_us_per_call)]
+    }),
+    ("Tokens of the prompts", "As the provider told them.", "tokens", |figures| {
+        vec![
+            ("all", figures.input_tokens.map(|tokens| tokens as f64)),
+            ("in the provider's cache", figures.cached_input_tokens.map(|tokens| tokens as f64)),
+        ]
+    }),
     (
         "What reached the provider",
-        "Calls of the callers, and what the provider counted.",
+        "Calls that callers made, and requests that the provider counted.",
         "requests",
         |figures| {
             let sent = (figures.attempts != figures.calls).then_some(figures.attempts as f64);
@@ -35,15 +44,6 @@ const AMOUNTS: [(&str, &str, &str, Pick); 4] = [
     ),
     ("Whole answers a second", "Of a round, from its first call to its last end.", "a second", |figures| {
         vec![("", figures.ok_per_second)]
-    }),
-    ("Processor time", "Of the target's process, for one call.", "µs", |figures| {
-        vec![("", figures.cpu_us_per_call)]
-    }),
-    ("Tokens of the prompts", "As the provider told them.", "tokens", |figures| {
-        vec![
-            ("all", figures.input_tokens.map(|tokens| tokens as f64)),
-            ("in the provider's cache", figures.cached_input_tokens.map(|tokens| tokens as f64)),
-        ]
     }),
 ];
 
@@ -95,19 +95,21 @@ pub(super) fn shares(document: &Document) -> Vec<Element> {
         let mut all = names(&document.targets, |figures| figures.outcomes.keys());
         all.sort_by_key(|name| KINDS.iter().position(|kind| *kind == Kind::of(name)));
         let class = |_, name: &str| Kind::of(name).class().to_owned();
-        stacks(document, "How the calls ended", &all, |figures| &figures.outcomes, class)
+        let words = "A whole answer is ok; a number is the status of an error.";
+        stacks(document, ("How the calls ended", words), &all, |figures| &figures.outcomes, class)
     };
     let fates = {
         let all = names(&document.targets, |figures| figures.fates.keys());
         let class = |number, _: &str| format!("fate-{}", number % 6);
-        stacks(document, "What became of them on the way", &all, |figures| &figures.fates, class)
+        let words = "By its own word, in a header of its answers.";
+        stacks(document, ("What the proxy did with the calls", words), &all, |figures| &figures.fates, class)
     };
     outcomes.into_iter().chain(fates).collect()
 }
 
 fn stacks(
     document: &Document,
-    title: &str,
+    (title, about): (&str, &str),
     names: &[String],
     counts: fn(&Figures) -> &BTreeMap<String, u64>,
     class: impl Fn(usize, &str) -> String,
@@ -125,14 +127,31 @@ fn stacks(
                 let width = 100.0 * *count as f64 / all;
                 parts.push(bar(width, 0.0, &format!("part {class}")).set("x", percent(from)));
                 let square = element("rect").set("x", 4).set("width", 16).set("height", 14);
-                words.push((sample([square.class(format!("part {class}"))]), format!("{name}: {count}")));
+                words.push((
+                    sample([square.class(format!("part {class}"))]),
+                    format!("{}: {count}", explained(name)),
+                ));
                 from += width;
             }
             let stack = element("svg").class("stack").set("width", "100%").set("height", BAR);
-            let about = format!("{title}, {}", target.name);
-            let stack = stack.set("role", "img").set("aria-label", about).all(parts);
+            let label = format!("{title}, {}", target.name);
+            let stack = stack.set("role", "img").set("aria-label", label).all(parts);
             element("div").add(text("h4", &target.name)).add(stack).add(legend(words))
         })
         .collect();
-    (!rows.is_empty()).then(|| element("figure").add(text("h3", title)).all(rows))
+    (!rows.is_empty()).then(|| element("figure").add(text("h3", title)).add(text("p", about)).all(rows))
+}
+
+/// What a gate calls the fates of calls, in words; other names stay as they are.
+fn explained(name: &str) -> String {
+    let words = match name {
+        "miss" => "asked the provider",
+        "joined" => "shared a call that was on its way",
+        "hit" => "had an answer that was kept",
+        "bypass" => "asked the provider, not to be shared",
+        "waiting" => "still without an answer when the watching ended",
+        "cut" => "a stream without its end",
+        _ => return name.to_owned(),
+    };
+    format!("{name} ({words})")
 }

@@ -35,7 +35,8 @@ pub(super) fn curves(document: &Document) -> Option<Element> {
     let plot = Plot { across, height: HEIGHT, about, axis, left: left.into() }.draw(time, inside);
     let words = "The share of all calls that had their whole answer after this time, counted from when they should \
                  have been sent. The further left the better; a curve that ends below 100 % means that the others \
-                 got none. The marks are percentiles of the whole answers.";
+                 got none. The curves have the calls of all rounds; the marks are the percentiles of the table, so they may \
+                 lie beside them.";
     let targets = took.iter().map(|(style, target, _)| (stroke(style), target.name.clone()));
     let figure = element("figure").add(text("h3", "How long the answers took")).add(text("p", words));
     Some(figure.add(legend(targets.chain(shapes(3)))).add(plot))

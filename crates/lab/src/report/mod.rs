@@ -11,12 +11,14 @@ mod scale;
 mod timeline;
 
 use crate::document::{Document, Figures, Finding, Target};
-use crate::table::{Row, bare, rows, short};
+use crate::table::{Row, command, rows, short};
 use markup::{Element, element, text};
 
 const STYLE: &str = include_str!("style.css");
 /// Classes of targets: the first target, the gate, and the others, who share what is left.
 const STYLES: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
+
+const PERCENTILES: &str = "Percentiles are of whole answers: 95 of 100 took no longer than the p95.";
 
 /// A section for each document, with a table of contents if there are several.
 pub fn html(documents: &[Document]) -> String {
@@ -41,13 +43,39 @@ pub fn html(documents: &[Document]) -> String {
     format!("<!doctype html>\n{page}\n")
 }
 
+/// What there is, and what can be compared in all of it.
 fn contents(documents: &[Document]) -> Element {
-    let entry = |(number, document): (usize, &Document)| {
-        let link = text("a", format!("{}: {}", document.scenario, document.title));
-        element("li").add(link.set("href", format!("#{}", anchor(number))))
+    let columns = ["sent to", "calls", "whole answers", "calls at the provider", "p50", "slowest"];
+    let head = element("tr").all(columns.map(|name| text("th", name).set("scope", "col")));
+    let rows = documents.iter().enumerate().flat_map(|(number, document)| glance(number, document));
+    let table = element("table").add(element("thead").add(head)).add(element("tbody").all(rows));
+    let words = "direct is the provider itself, with no proxy before it. Times are of whole answers, from when a call \
+                 should have been sent; half of them took no longer than the p50.";
+    element("nav").class("contents").add(element("div").class("wide").add(table)).add(text("p", words))
+}
+
+/// The name of an experiment, and a line for each target.
+fn glance(number: usize, document: &Document) -> Vec<Element> {
+    let link = text("a", format!("{}: {}", document.scenario, document.title));
+    let link = link.set("href", format!("#{}", anchor(number)));
+    let name = element("th").set("scope", "rowgroup").set("colspan", 6).add(link);
+    let line = |target: &Target| {
+        let figures = &target.figures;
+        let row = element("tr").add(text("th", &target.name).set("scope", "row"));
+        if target.cannot.is_some() {
+            return row.add(text("td", "not measured").set("colspan", 5));
+        }
+        let time = |time: Option<f64>| time.map_or("–".to_owned(), scale::time);
+        let counted = figures.upstream_calls.map_or("–".to_owned(), |calls| calls.to_string());
+        let counts = [figures.calls.to_string(), figures.ok.to_string(), counted];
+        row.all(
+            counts
+                .into_iter()
+                .chain([time(figures.p50_ms), time(figures.max_ms)])
+                .map(|cell| text("td", cell)),
+        )
     };
-    let list = element("ul").all(documents.iter().enumerate().map(entry));
-    element("nav").class("contents").add(list)
+    std::iter::once(element("tr").class("named").add(name)).chain(document.targets.iter().map(line)).collect()
 }
 
 fn anchor(number: usize) -> String {
@@ -62,9 +90,9 @@ fn section(number: usize, document: &Document, several: bool) -> Element {
     element("section")
         .set("id", anchor(number))
         .add(heading)
+        .add(story)
         .add(verdict(document))
         .add(caveats(document))
-        .add(story)
         .add(facts(document))
         .add(element("div").class("top").add(figures(document)).add(counts))
         .add(timeline::figure(document))
@@ -94,21 +122,38 @@ fn caveats(document: &Document) -> Option<Element> {
 /// With what, where and when.
 fn facts(document: &Document) -> Element {
     let listed = |pairs: Vec<String>| pairs.join(", ");
-    let parameters = document.parameters.iter().map(|(name, value)| format!("{name} {}", bare(value)));
     let versions = document.versions.iter().map(|(name, version)| format!("{name} {version}"));
-    let targets = document.targets.iter().map(|target| format!("{} {}", target.name, target.url));
-    let rounds = format!("{}, after one that was thrown away", document.rounds);
+    let targets = document.targets.iter().map(place);
+    let rounds =
+        format!("{}, after one to warm up that does not count; the targets took turns", document.rounds);
     let facts = [
-        ("Parameters", format!("{} (times in ms)", listed(parameters.collect()))),
+        ("Sent to", targets.collect::<Vec<_>>().join("; ")),
         ("Rounds", rounds),
-        ("Targets", targets.collect::<Vec<_>>().join("; ")),
         ("Machine", document.machine.to_string()),
         ("Versions", listed(versions.collect())),
         ("Started", format!("{}, took {}", to_the_second(&document.started), scale::time(document.took_ms))),
     ];
+    // A flag and its value stay on one line.
+    let command = command(document);
+    let (name, flags) = command.split_once(" --").unwrap_or((&command, ""));
+    let flags = flags.split(" --").filter(|flag| !flag.is_empty());
+    let flags = flags.flat_map(|flag| [text("span", " "), text("span", format!("--{flag}")).class("flag")]);
     element("dl")
         .class("facts")
+        .add(text("dt", "Command"))
+        .add(element("dd").add(text("code", name).all(flags)))
         .all(facts.into_iter().flat_map(|(name, value)| [text("dt", name), text("dd", value)]))
+}
+
+/// A target, who that is, and where.
+fn place(target: &Target) -> String {
+    let who = match target.name.as_str() {
+        "direct" => " (the provider itself, with no proxy before it)",
+        "gate" => " (Sluicegate before that provider)",
+        "relay" => " (a bare relay, which does nothing but pass calls on)",
+        _ => "",
+    };
+    format!("{}{who} {}", target.name, target.url)
 }
 
 fn to_the_second(time: &str) -> String {
@@ -132,10 +177,10 @@ fn figures(document: &Document) -> Element {
     let body = element("tbody").all(rows(document).into_iter().map(line));
     let table = element("table").add(element("thead").add(head)).add(body);
     let words = match document.rounds {
-        0 | 1 => "Counts and times of one round. Percentiles are of whole answers.".to_owned(),
+        0 | 1 => format!("Counts and times of one round. {PERCENTILES}"),
         rounds => format!(
             "Times are medians of {rounds} rounds, counts those of the middle one; small: the smallest and the largest \
-             of the rounds. Percentiles are of whole answers."
+             of the rounds. {PERCENTILES}"
         ),
     };
     element("figure")

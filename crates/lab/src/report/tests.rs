@@ -156,6 +156,10 @@ fn documents_without_figures_make_pages_too() {
 fn several_documents_are_sections_with_a_table_of_contents() {
     let page = html(&[document("crowd"), document("outage")]);
     texts(&page);
+    assert!(
+        page.find("calls at the provider") < page.find("<section"),
+        "the figures come before the experiments"
+    );
     for number in [1, 2] {
         assert!(page.contains(&format!("href=\"#experiment-{number}\"")));
         assert!(page.contains(&format!("<section id=\"experiment-{number}\"")));
@@ -166,7 +170,7 @@ fn several_documents_are_sections_with_a_table_of_contents() {
 fn the_verdict_comes_first_and_what_could_not_be_measured_is_said() {
     let page = html(&[document("crowd")]);
     let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words} is missing"));
-    assert!(at("all 223 callers") < at("Parameters") && at("Parameters") < at("The figures"));
+    assert!(at("all 223 callers") < at("Command") && at("Command") < at("The figures"));
     at("nobody was not measured");
     at("round 1 of 2");
     at(">311–347<");

@@ -1,14 +1,14 @@
 //! `proof`: measures the gate beside the relay and prints each figure beside its limit.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use lab::procfs::machine;
 use proof::process::{Proxy, sibling};
-use proof::report::Report;
+use proof::report::{Pass, Report, Row, SECOND_RELAY};
 use proof::scenarios::{Bench, SCENARIOS, Sizes};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,6 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A full pass takes about a quarter of an hour; one that takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// RFC 3339, as precise as anybody needs it.
+const SECONDS: &str = "%Y-%m-%dT%H:%M:%SZ";
 
 #[derive(Parser)]
 #[command(about = "Measures the gate beside a bare hyper relay, on loopback", version)]
@@ -60,26 +62,40 @@ async fn main() -> Result<ExitCode> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<Report> {
-    let (start, machine) = (Instant::now(), machine().to_string());
+    let (start, machine) = (Instant::now(), machine());
     // 2,000 streams need a descriptor each; the processes under test inherit the limit.
     rlimit::increase_nofile_limit(u64::MAX)?;
     let kind = if arguments.null { Proxy::Relay } else { Proxy::Gate(gate(arguments.gate.clone())?) };
+    let (gate, built) = describe(&kind)?;
+    eprintln!("measuring {gate}");
     let sizes = if arguments.quick { Sizes::QUICK } else { Sizes::FULL };
-    let bench = Bench::start(kind.clone(), sizes).await?;
+    let bench = Bench::start(kind, sizes).await?;
     let mut rows = Vec::new();
     for scenario in SCENARIOS {
         if arguments.only.is_empty() || arguments.only.iter().any(|name| name == scenario) {
             eprintln!("{:>4} s  {scenario}", start.elapsed().as_secs());
-            rows.extend(bench.run(scenario).await);
+            let pass = Pass {
+                started: jiff::Timestamp::now().strftime(SECONDS).to_string(),
+                built: built.clone(),
+                load: lab::procfs::machine().load.first().copied(),
+                quick: arguments.quick,
+            };
+            rows.extend(bench.run(scenario).await.into_iter().map(|row| Row { pass: pass.clone(), ..row }));
         }
     }
-    let optimised =
-        if cfg!(debug_assertions) { "NOT optimised: no figure counts" } else { "optimised build" };
-    let binaries = match kind {
-        Proxy::Relay => format!("a second relay in the gate's place, {optimised}"),
-        Proxy::Gate(path) => format!("gate {}, {optimised}", path.display()),
+    Ok(Report { machine, gate, optimised: !cfg!(debug_assertions), rows })
+}
+
+/// What is measured, by the version that it tells of itself, and when its binary was made.
+fn describe(kind: &Proxy) -> Result<(String, String)> {
+    let Proxy::Gate(path) = kind else {
+        return Ok((SECOND_RELAY.to_owned(), String::new()));
     };
-    Ok(Report { machine, binaries, quick: arguments.quick, seconds: start.elapsed().as_secs(), rows })
+    let told = Command::new(path).arg("--version").output();
+    let told = told.with_context(|| format!("cannot start {}", path.display()))?;
+    let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+    let made: jiff::Timestamp = path.metadata()?.modified()?.try_into()?;
+    Ok((version, made.strftime(SECONDS).to_string()))
 }
 
 fn gate(named: Option<PathBuf>) -> Result<PathBuf> {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::{Cache, CacheWhen, Coalesce, Flags, Limit, schema};
+use super::super::{Cache, CacheWhen, Coalesce, Flags, Gate, Limit, Window, schema};
 use super::*;
 
 fn secs(seconds: u64) -> Duration {
@@ -170,10 +170,48 @@ fn llm_batchers_variables_do_nothing_while_its_window_is_off() {
     assert_eq!(config.providers[0].concurrency, 4096);
     assert_eq!(config.providers[0].timeouts.total, secs(600));
     assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
-    let enabled = resolve("", [("BATCH_ENABLED", "yes")], &Flags::default()).unwrap_err();
-    assert_eq!(enabled, "BATCH_ENABLED: [window] is not in this version yet");
-    let gate = resolve("", [("MAX_INFLIGHT", "5")], &Flags::default()).unwrap_err();
-    assert_eq!(gate, "MAX_INFLIGHT: [gate] is not in this version yet");
+}
+
+#[test]
+fn llm_batchers_variables_set_the_window_and_the_gate() {
+    let (config, _) = resolve("", [("BATCH_ENABLED", "yes")], &Flags::default()).unwrap();
+    let first = &config.providers[0];
+    assert!(first.window.enabled);
+    assert_eq!((first.concurrency, first.timeouts.total), (8, secs(60)), "that tool's own");
+
+    let variables = [
+        ("BATCH_ENABLED", "1"),
+        ("BATCH_MAX_SIZE", "4"),
+        ("BATCH_MAX_WAIT_MS", "7"),
+        ("BATCH_MAX_CONCURRENCY", "3"),
+        ("BATCH_TIMEOUT_S", "9"),
+        ("MAX_INFLIGHT", "5"),
+        ("MAX_QUEUE", "6"),
+        ("ACQUIRE_TIMEOUT_S", "2"),
+        ("RETRY_AFTER_S", "11"),
+    ];
+    let loaded =
+        resolve("concurrency = 64\n[gate]\nmax_in_flight = 1", variables, &Flags::default()).unwrap();
+    let first = &loaded.0.providers[0];
+    let window = Window { enabled: true, max_size: 4, max_wait: Duration::from_millis(7) };
+    assert_eq!(first.window, window);
+    assert_eq!((first.concurrency, first.timeouts.total), (3, secs(9)));
+    let gate = Gate { max_in_flight: 5, max_waiting: 6, wait: secs(2), retry_after: Some(secs(11)) };
+    assert_eq!(loaded.0.gate, gate);
+    assert_eq!(shown(&loaded, "max_in_flight"), ["max_in_flight = 5 # MAX_INFLIGHT"]);
+    assert!(loaded.0.warnings.is_empty(), "{:?}", loaded.0.warnings);
+}
+
+/// What the window brings with it gives way to whatever anybody says, wherever.
+#[test]
+fn the_bounds_that_come_with_llm_batchers_window_rank_below_all_others() {
+    let file = "[timeouts]\ntotal = \"70s\"\n[providers.openai]\nconcurrency = 64\n[providers.anthropic]";
+    let (config, _) = resolve(file, [("BATCH_ENABLED", "1")], &Flags::default()).unwrap();
+    let bounds: Vec<_> = config.providers.iter().map(|p| (p.concurrency, p.timeouts.total)).collect();
+    assert_eq!(bounds, [(64, secs(70)), (8, secs(70))]);
+    let ours = [("BATCH_ENABLED", "1"), ("SLUICEGATE_WINDOW__ENABLED", "false")];
+    let (config, _) = resolve("", ours, &Flags::default()).unwrap();
+    assert_eq!((config.providers[0].window.enabled, config.providers[0].concurrency), (false, 4096));
 }
 
 /// The schema tells readers the defaults, `resolve` has them: here they meet.

@@ -35,6 +35,18 @@ pub(super) struct TokenLabels {
     pub(super) kind: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct WaveLabels {
+    pub(super) provider: Arc<str>,
+    pub(super) cause: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct ShedLabels {
+    pub(super) provider: Arc<str>,
+    pub(super) reason: &'static str,
+}
+
 /// Whether a name looks like a model's: short, printable, nothing that needs an escape.
 pub(super) fn is_model_name(name: &str) -> bool {
     !name.is_empty()

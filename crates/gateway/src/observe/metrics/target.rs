@@ -2,17 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use foldhash::fast::RandomState as FastHash;
 use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use smallvec::SmallVec;
 
-use super::labels::{self, AttemptLabels, CallLabels, TokenLabels};
+use super::labels::{self, AttemptLabels, CallLabels, ShedLabels, TokenLabels, WaveLabels};
 use super::{CallRecord, Families, Fate, MODELS_MAX};
+use guard::window::Cause;
 
 /// Stands for every model without a label of its own.
 const OTHER: &str = "other";
+
+/// Why a flight got no permit; the last one is for what is none of these.
+const SHED: [&str; 4] = ["queue_full", "queue_timeout", "deadline", OTHER];
 
 /// The counters of one provider.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub struct TargetHandles {
     provider: Arc<str>,
     families: Families,
     attempts: [OnceLock<Counter>; Outcome::ALL.len()],
+    waves: [OnceLock<Counter>; Cause::ALL.len()],
+    shed: [OnceLock<Counter>; SHED.len()],
     models: RwLock<HashMap<Arc<str>, Arc<ModelHandles>, FastHash>>,
     other: ModelHandles,
 }
@@ -75,7 +82,15 @@ impl Outcome {
 impl TargetHandles {
     pub(super) fn new(provider: Arc<str>, families: Families) -> Self {
         let other = ModelHandles::new(if provider.is_empty() { "".into() } else { OTHER.into() });
-        TargetHandles { provider, families, attempts: Default::default(), models: RwLock::default(), other }
+        TargetHandles {
+            provider,
+            families,
+            attempts: Default::default(),
+            waves: Default::default(),
+            shed: Default::default(),
+            models: RwLock::default(),
+            other,
+        }
     }
 
     /// The provider that these are the counters of; empty for calls that never got to one.
@@ -88,6 +103,27 @@ impl TargetHandles {
         let labels = || AttemptLabels { provider: self.provider.clone(), outcome: outcome.as_str() };
         let make = || self.families.attempts.get_or_create_owned(&labels());
         self.attempts[outcome as usize].get_or_init(make).inc();
+    }
+
+    /// Counts a wave of so many calls that the provider's admission window let go.
+    pub fn wave(&self, size: usize, cause: Cause) {
+        let labels = || WaveLabels { provider: self.provider.clone(), cause: cause.as_str() };
+        let make = || self.families.waves.get_or_create_owned(&labels());
+        self.waves[cause as usize].get_or_init(make).inc();
+        self.families.wave_size.observe(size as f64);
+    }
+
+    /// Books how long a call waited in the admission window.
+    pub fn window_waited(&self, time: Duration) {
+        self.families.window.observe(time.as_secs_f64());
+    }
+
+    /// Counts a flight that got no permit: `queue_full`, `queue_timeout` or `deadline`; any other
+    /// reason is `other`.
+    pub fn shed(&self, reason: &str) {
+        let at = SHED.iter().position(|known| *known == reason).unwrap_or(SHED.len() - 1);
+        let labels = || ShedLabels { provider: self.provider.clone(), reason: SHED[at] };
+        self.shed[at].get_or_init(|| self.families.shed.get_or_create_owned(&labels())).inc();
     }
 
     pub(super) fn count(&self, record: &CallRecord) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::observe::record::{CallError, tests::sample};
+use guard::window::Cause;
 
 fn page(metrics: &Metrics) -> String {
     metrics.render().unwrap()
@@ -125,17 +126,89 @@ fn statuses_that_are_unusual_share_the_label_of_their_class() {
     assert_eq!(labels::status(529), "529");
 }
 
+fn lane(provider: &str) -> ProviderGauges {
+    ProviderGauges {
+        provider: provider.into(),
+        in_flight: 3,
+        waiting: 7,
+        permits: 64,
+        window: 5,
+        window_limits: None,
+        queue_bytes: 8192,
+        stands: true,
+    }
+}
+
 #[test]
 fn gauges_are_read_when_somebody_scrapes() {
     let metrics = Metrics::default();
     assert!(!page(&metrics).contains("sluicegate_in_flight{"));
-    let row = ProviderGauges { provider: "openai".into(), in_flight: 3, waiting: 7, permits: 64 };
-    metrics.read_gauges_from(move || Levels { providers: vec![row.clone()], cache_bytes: 4096 });
+    let levels = Levels { providers: vec![lane("openai")], gate: None, cache_bytes: 4096 };
+    metrics.read_gauges_from(move || levels.clone());
     let page = page(&metrics);
-    assert_eq!(value(&page, r#"sluicegate_in_flight{provider="openai"}"#), Some(3.0), "{page}");
-    assert_eq!(value(&page, r#"sluicegate_waiting{provider="openai"}"#), Some(7.0), "{page}");
-    assert_eq!(value(&page, r#"sluicegate_permits{provider="openai"}"#), Some(64.0), "{page}");
+    for (name, expected) in [
+        ("in_flight", 3.0),
+        ("waiting", 7.0),
+        ("permits", 64.0),
+        ("window_fill", 5.0),
+        ("queue_bytes", 8192.0),
+        ("queue_stands", 1.0),
+    ] {
+        let series = format!(r#"sluicegate_{name}{{provider="openai"}}"#);
+        assert_eq!(value(&page, &series), Some(expected), "{page}");
+    }
     assert_eq!(value(&page, "sluicegate_cache_bytes"), Some(4096.0), "{page}");
+    assert!(!page.contains("sluicegate_gate"), "none is configured: {page}");
+}
+
+#[test]
+fn a_gate_before_all_providers_has_gauges_of_its_own() {
+    let metrics = Metrics::default();
+    let gate = Some(GateGauges { in_flight: 40, waiting: 2 });
+    metrics.read_gauges_from(move || Levels { gate, ..Levels::default() });
+    let page = page(&metrics);
+    assert_eq!(value(&page, "sluicegate_gate_in_flight"), Some(40.0), "{page}");
+    assert_eq!(value(&page, "sluicegate_gate_waiting"), Some(2.0), "{page}");
+}
+
+#[test]
+fn waves_and_waiting_in_the_window_are_counted_under_the_promised_names() {
+    let metrics = Metrics::default();
+    let target = metrics.target("openai");
+    target.wave(32, Cause::Size);
+    target.wave(3, Cause::Time);
+    target.wave(3, Cause::Time);
+    target.wave(1, Cause::Drain);
+    target.window_waited(Duration::from_millis(20));
+    let page = page(&metrics);
+    for (cause, expected) in [("size", 1.0), ("time", 2.0), ("drain", 1.0)] {
+        let series = format!(r#"sluicegate_waves_total{{provider="openai",cause="{cause}"}}"#);
+        assert_eq!(value(&page, &series), Some(expected), "{page}");
+    }
+    assert_eq!(value(&page, "sluicegate_wave_size_count"), Some(4.0), "{page}");
+    assert_eq!(value(&page, "sluicegate_wave_size_sum"), Some(39.0), "{page}");
+    assert_eq!(value(&page, r#"sluicegate_wave_size_bucket{le="4.0"}"#), Some(3.0), "{page}");
+    assert_eq!(value(&page, r#"sluicegate_window_seconds_bucket{le="0.025"}"#), Some(1.0), "{page}");
+    assert_eq!(value(&page, r#"sluicegate_window_seconds_bucket{le="0.01"}"#), Some(0.0), "{page}");
+}
+
+#[test]
+fn flights_without_a_permit_are_counted_by_a_few_reasons() {
+    let metrics = Metrics::default();
+    let target = metrics.target("openai");
+    for reason in ["queue_full", "queue_timeout", "deadline"] {
+        target.shed(reason);
+        target.shed(reason);
+    }
+    (0..10_000).for_each(|n| target.shed(&format!("reason-{n}")));
+    let page = page(&metrics);
+    for reason in ["queue_full", "queue_timeout", "deadline"] {
+        let series = format!(r#"sluicegate_shed_total{{provider="openai",reason="{reason}"}}"#);
+        assert_eq!(value(&page, &series), Some(2.0), "{page}");
+    }
+    let other = r#"sluicegate_shed_total{provider="openai",reason="other"}"#;
+    assert_eq!(value(&page, other), Some(10_000.0), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("sluicegate_shed_total{")).count(), 4, "{page}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ async fn k087_what_the_grace_does_not_cover_ends_readably_and_is_booked() {
     let end = reply.text().split_off([ROLE, &TEXT.repeat(8)].concat().len());
     assert!(end.starts_with("data: {\"error\"") && end.contains("shutting_down"), "{end}");
     assert!(!reply.broken && !end.contains("[DONE]"));
-    assert_eq!(world.records.last().error.unwrap().reason, Some("drain_over"));
+    assert_eq!(world.records.last().error.unwrap().reason, Some("shutdown"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,3 @@
+//! A spike becomes a flow: the window, the queue, the door.
+
+mod window;
