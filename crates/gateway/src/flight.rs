@@ -5,8 +5,8 @@
 //! anybody else's. The last seat to be given up ends it, wherever it runs.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -143,6 +143,8 @@ pub(crate) struct Progress {
     pub(crate) call: Uuid,
     /// How often the provider was asked until now.
     pub(crate) attempts: AtomicU16,
+    /// When it was first asked.
+    pub(crate) asked: OnceLock<Instant>,
     /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
     pub(crate) free: AtomicBool,
     /// Whoever began the flight has left without the tokens that it will have cost: the next one counts them.

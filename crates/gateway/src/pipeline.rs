@@ -414,7 +414,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             },
         }
     };
-    call.aboard(seat.flight());
+    call.aboard(seat.flight(), now);
     let form = seat.flight().form;
     let joined = call.record.fate == Fate::Joined;
     aloft.strip_usage = !asks_usage && form.tells_usage && (form.strip_usage || joined);
