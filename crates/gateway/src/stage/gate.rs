@@ -14,10 +14,10 @@ use crate::gateway::hash_of;
 use crate::pipeline::Entered;
 use crate::refusal::{Crowd, Refusal};
 
-/// The door's bounds, as its lane has them. With none set it is never asked.
+/// The door's bounds, as its lane has them. With none set it is never asked, and whoever waits at it goes in.
 pub(crate) fn limits(gate: &Gate) -> Limits {
     Limits {
-        permits: gate.max_in_flight.max(1),
+        permits: if gate.max_in_flight == 0 { usize::MAX } else { gate.max_in_flight },
         max_waiting: gate.max_waiting,
         max_bytes: u64::MAX,
         per_key: gate.max_waiting,
