@@ -388,3 +388,55 @@ async fn a_reload_that_narrows_it_interrupts_nobody() {
     assert_eq!(spy.times(start, |_| true), [0, 0, 300].map(millis));
     assert_idle(&world).await;
 }
+
+/// Twice what it can take, for five seconds.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_at_it_that_does_not_get_smaller_is_turned_away_soon() {
+    let settings = "[gate]\nmax_in_flight = 8\nmax_waiting = 400\nwait = \"2s\"\n";
+    let (world, spy) = before(settings, millis(100));
+    let mut calls = Vec::new();
+    for number in 0..800 {
+        let world = world.clone();
+        calls.push(by_itself(async move {
+            tokio::time::sleep(secs(5) * number / 800).await;
+            world.ask(ask(&number.to_string())).await
+        }));
+    }
+    let (mut served, mut stale) = (0, 0);
+    for reply in all(calls).await {
+        if reply.status == 200 {
+            served += 1;
+            continue;
+        }
+        stale += 1;
+        assert_overloaded(&reply, "queue_timeout");
+        assert!(reply.took >= millis(200), "who is turned away has waited: {:?}", reply.took);
+    }
+    assert!(served >= 388, "all that fits: {served}");
+    assert!(stale > 100, "{stale}");
+    assert_eq!((spy.count(), spy.most()), (served, 8));
+    let after = world.ask(ask("after")).await;
+    assert_took(&after, millis(100));
+    assert_idle(&world).await;
+}
+
+/// Its body is not there yet, and will never be: that is seen once somebody looks for it.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_up_at_it_before_its_body_was_sent_is_gone_as_soon_as_it_is_let_in() {
+    let (world, spy) = before(FEW, millis(1000));
+    let first = started(&world, ask("first")).await;
+    for sent in ["", "{\"model\":"] {
+        let mut io = world.raw();
+        io.write_all(format!("{HEAD}content-length: 100\r\n\r\n{sent}").as_bytes()).await.unwrap();
+        pause(10).await;
+        drop(io);
+    }
+    let next = started(&world, ask("next")).await;
+    assert_took(&first.await.unwrap(), millis(1000));
+    let next = next.await.unwrap();
+    assert!(next.took <= millis(2000), "nobody waits for those: {:?}", next.took);
+    assert_eq!((next.status.as_u16(), spy.count()), (200, 2));
+    assert_idle(&world).await;
+    let gone = world.records.all().iter().filter(|record| record.status == 499).count();
+    assert_eq!(gone, 2);
+}
