@@ -485,21 +485,15 @@ async fn who_leaves_the_queue_is_never_sent_and_the_next_takes_its_place() {
     let (world, spy) = before(&one("max = 1"), millis(100));
     let h2 = H2::to(&world).await;
     let first = started(&world, ask("first")).await;
-    for gone in [start, |_: &Arc<World>, _| by_itself(std::future::pending())] {
-        let gone = gone(&world, ask("gone"));
+    for over_h2 in [false, true] {
+        let gone = if over_h2 { h2.start(ask("gone")) } else { start(&world, ask("gone")) };
         turns().await;
+        assert_eq!(levels(&world).1, 1);
         gone.abort();
         let _aborted = gone.await;
         pause(1).await;
         assert_eq!(levels(&world).1, 0);
     }
-    let taken_back = h2.start(ask("taken back"));
-    turns().await;
-    assert_eq!(levels(&world).1, 1);
-    taken_back.abort();
-    let _aborted = taken_back.await;
-    pause(1).await;
-    assert_eq!(levels(&world).1, 0);
     let next = started(&world, ask("next")).await;
     all([first, next]).await;
     assert_eq!(spy.prompts(), ["first", "next"]);
@@ -525,5 +519,23 @@ async fn a_stream_that_waits_long_is_kept_alive() {
     let record = world.records.all().into_iter().find(|record| record.error.is_some()).unwrap();
     assert_eq!((record.attempts, record.queue), (0, secs(5)));
     assert_eq!(record.error.unwrap().reason, Some("queue_timeout"));
+    assert_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_client_left_while_it_waited_was_never_sent_and_says_so() {
+    let settings = "keep_alive = \"1s\"\n".to_owned() + &one("timeout = \"9s\"");
+    let (world, spy) = before(&settings, secs(5));
+    let first = started(&world, ask("first")).await;
+    let mut client = world.client().await;
+    let answer = client.send(ask_stream("left")).await;
+    assert_eq!((answer.head_after, answer.headers["x-sluicegate-attempts"].as_bytes()), (secs(1), &b"0"[..]));
+    pause(1000).await;
+    client.leave().await;
+    pause(1).await;
+    let record = world.records.last();
+    assert_eq!((record.attempts, record.queue >= secs(2), record.queue < millis(2010)), (0, true, true));
+    first.await.unwrap();
+    assert_eq!(spy.count(), 1);
     assert_idle(&world).await;
 }
