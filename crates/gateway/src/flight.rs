@@ -26,6 +26,7 @@ use wire::relay::Watch;
 use crate::gateway::Gateway;
 use crate::headers::{pack, unpack};
 use crate::kept::Keeping;
+use crate::net::life::Step;
 use crate::refusal::Refusal;
 
 /// What a flight brings.
@@ -280,7 +281,10 @@ impl Seat {
         self.gate.tasks.spawn(async move {
             let mut pump = pump;
             let over = std::future::poll_fn(|cx| {
-                if pump.as_mut().poll(cx).is_ready() {
+                // Once the gate is cut, whoever is aboard leaves with an error of its own.
+                if gate.life.step() >= Step::Cut {
+                    crew = None;
+                } else if pump.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
                 // What can't be kept is not worth finishing for nobody.
