@@ -122,7 +122,7 @@ pub(crate) fn deliver_folded(
 /// Begins a stream for a client that has waited long enough without a sign of life.
 pub(crate) fn open_silent(mut call: Box<Call>, seat: Seat, aloft: Box<Aloft>) -> Response<ReplyBody> {
     call.record.status = 200;
-    call.record.attempts = 1;
+    call.record.attempts = seat.flight().attempts();
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -136,6 +136,7 @@ pub(crate) async fn fly(plan: Plan) -> Flown {
     let queue = asked.duration_since(waits_from);
     let mut trial = Trial::begin(&provider);
     progress.attempts.store(1, Ordering::Relaxed);
+    let _first = progress.asked.set(asked);
     provider.standing.bus.tell(admission.watched, |id| {
         let in_flight = provider.standing.lane.stats().in_flight;
         Event::Started { id, provider: provider.name.clone(), in_flight }

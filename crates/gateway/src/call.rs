@@ -56,8 +56,10 @@ pub(crate) struct Call {
     pub(crate) moves: Option<Moves>,
     /// Rings when the call has waited for long enough, where its connection has others beside it.
     alarm: Option<Alarm>,
-    /// Of its flight, once it is aboard one.
-    progress: Option<Arc<Progress>>,
+    /// Of its flight, once it is aboard one, and since when it is.
+    progress: Option<(Arc<Progress>, Instant)>,
+    /// The flight's head has come.
+    flown: bool,
     /// The caller wants the provider's answer, and no kept one.
     pub(crate) asks_anew: bool,
     /// The answer has no body, whatever its headers say of one.
@@ -100,6 +102,7 @@ impl Call {
             moves,
             alarm: None,
             progress: None,
+            flown: false,
             asks_anew: false,
             head_only: head.method == Method::HEAD,
             delivered: false,
@@ -170,14 +173,24 @@ impl Call {
     }
 
     /// The call has a seat on this flight.
-    pub(crate) fn aboard(&mut self, flight: &Flight) {
-        self.progress = Some(flight.progress.clone());
+    pub(crate) fn aboard(&mut self, flight: &Flight, now: Instant) {
+        self.progress = Some((flight.progress.clone(), now));
     }
 
     /// How the flight went.
     pub(crate) fn flown(&mut self, head: &Head) {
-        self.record.queue = self.at_door + head.queue;
+        self.record.queue = self.at_door + self.waited().min(head.queue);
         self.record.attempts = head.attempts;
+        self.flown = true;
+    }
+
+    /// How much of its flight's wait for a permit the call has been through: less than all of it where it came aboard
+    /// later.
+    fn waited(&self) -> Duration {
+        self.progress.as_ref().map_or(Duration::ZERO, |(progress, since)| {
+            let asked = progress.asked.get().copied().unwrap_or_else(Instant::now);
+            asked.saturating_duration_since(*since)
+        })
     }
 
     /// Whether the gate goes down before the call is over. Wakes the call when that changes.
@@ -253,7 +266,10 @@ impl Drop for Call {
         let now = Instant::now();
         self.door.rest(now);
         self.record.total = now.duration_since(self.arrived);
-        if let Some(progress) = &self.progress {
+        if !self.flown {
+            self.record.queue = self.at_door + self.waited();
+        }
+        if let Some((progress, _)) = &self.progress {
             // Who left before there was an answer was told nothing of its flight.
             if self.record.attempts == 0 {
                 self.record.attempts = progress.attempts.load(Ordering::Relaxed);

@@ -5,8 +5,8 @@
 //! anybody else's. The last seat to be given up ends it, wherever it runs.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use wire::relay::Watch;
 use crate::gateway::Gateway;
 use crate::headers::{pack, unpack};
 use crate::kept::Keeping;
+use crate::net::life::Step;
 use crate::refusal::Refusal;
 
 /// What a flight brings.
@@ -143,6 +144,8 @@ pub(crate) struct Progress {
     pub(crate) call: Uuid,
     /// How often the provider was asked until now.
     pub(crate) attempts: AtomicU16,
+    /// When it was first asked.
+    pub(crate) asked: OnceLock<Instant>,
     /// The flight is in a task of its own. Until then, whoever drives it asks for one piece after the other.
     pub(crate) free: AtomicBool,
     /// Whoever began the flight has left without the tokens that it will have cost: the next one counts them.
@@ -278,7 +281,10 @@ impl Seat {
         self.gate.tasks.spawn(async move {
             let mut pump = pump;
             let over = std::future::poll_fn(|cx| {
-                if pump.as_mut().poll(cx).is_ready() {
+                // Once the gate is cut, whoever is aboard leaves with an error of its own.
+                if gate.life.step() >= Step::Cut {
+                    crew = None;
+                } else if pump.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
                 // What can't be kept is not worth finishing for nobody.

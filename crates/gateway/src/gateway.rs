@@ -258,7 +258,12 @@ impl Gateway {
             provider.cap();
             providers.push(Arc::new(provider));
         }
-        *known = kept;
+        // Nobody comes any more to what is configured no longer; who waits there for company goes.
+        for (account, gone) in std::mem::replace(&mut *known, kept) {
+            if !known.contains_key(&account) {
+                gone.flushed(gone.window.close());
+            }
+        }
         let aliases = config
             .models
             .iter()
@@ -436,8 +441,10 @@ fn limits(provider: &ProviderConfig) -> Limits {
     }
 }
 
+/// One that is off is full with anybody: those inside when it was switched off go, and so does who is only just
+/// entering.
 fn settings(window: &config::Window) -> Settings {
-    Settings { max_size: window.max_size, max_wait: window.max_wait }
+    Settings { max_size: if window.enabled { window.max_size } else { 1 }, max_wait: window.max_wait }
 }
 
 /// A number that is the same for equal values within this process.

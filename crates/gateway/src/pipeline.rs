@@ -414,7 +414,7 @@ fn prepare(call: &mut Call, entered: Box<Entered>, marks: Marks, ask: &mut Ask) 
             },
         }
     };
-    call.aboard(seat.flight());
+    call.aboard(seat.flight(), now);
     let form = seat.flight().form;
     let joined = call.record.fate == Fate::Joined;
     aloft.strip_usage = !asks_usage && form.tells_usage && (form.strip_usage || joined);
@@ -457,7 +457,7 @@ async fn models_of_ours(call: &Call, entered: &Entered) -> Option<Result<Bytes, 
 /// Waits for the head of the answer, unless the caller's patience or the gate's life is over first.
 async fn head_of(call: &mut Call, seat: &mut Seat, aloft: &Aloft) -> Result<Arc<Head>, Refusal> {
     poll_fn(|cx| {
-        let head = seat.poll_head(cx);
+        let head = poll_unless_cut(call, cx, |cx| seat.poll_head(cx));
         or_give_up(call, seat, aloft, cx, head.map(Ok))
     })
     .await
@@ -472,10 +472,20 @@ async fn ending_of(
     taken: &mut Vec<Bytes>,
 ) -> Result<Arc<Ending>, Refusal> {
     poll_fn(|cx| {
-        let ending = seat.poll_ending(cx, taken);
+        let ending = poll_unless_cut(call, cx, |cx| seat.poll_ending(cx, taken));
         or_give_up(call, seat, aloft, cx, ending.map(|ending| ending.ok_or_else(Refusal::read_too_slowly)))
     })
     .await
+}
+
+/// What comes of a flight, which goes on by being polled: not once the gate is cut, since a permit that one such call
+/// leaves would only have the next one sent in vain.
+fn poll_unless_cut<T>(
+    call: &mut Call,
+    cx: &mut Context<'_>,
+    poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    if call.is_cut(cx) { Poll::Pending } else { poll(cx) }
 }
 
 /// What was waited for, unless the caller's patience or the gate's life is over first.

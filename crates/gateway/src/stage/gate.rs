@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use guard::lanes::{Full, Lane, Limits, Party, Permit, Ticket};
+use guard::lanes::{Full, Lane, Limits, Party, Permit, ShedReason, Ticket};
 use tokio::time::Instant;
 
 use crate::call::Call;
@@ -14,10 +14,10 @@ use crate::gateway::hash_of;
 use crate::pipeline::Entered;
 use crate::refusal::{Crowd, Refusal};
 
-/// The door's bounds, as its lane has them. With none set it is never asked.
+/// The door's bounds, as its lane has them. With none set it is never asked, and whoever waits at it goes in.
 pub(crate) fn limits(gate: &Gate) -> Limits {
     Limits {
-        permits: gate.max_in_flight.max(1),
+        permits: if gate.max_in_flight == 0 { usize::MAX } else { gate.max_in_flight },
         max_waiting: gate.max_waiting,
         max_bytes: u64::MAX,
         per_key: gate.max_waiting,
@@ -67,7 +67,10 @@ async fn wait(
         if let Poll::Ready(let_in) = place.as_mut().poll(cx) {
             return Poll::Ready(let_in.map_err(|shed| {
                 let retry_after = gate.retry_after.unwrap_or(shed.retry_after);
-                Refusal::QueueFull { crowd, retry_after }
+                match shed.reason {
+                    ShedReason::Displaced => Refusal::QueueFull { crowd, retry_after },
+                    ShedReason::Stale => Refusal::QueueTimeout { crowd, waited: came.elapsed(), retry_after },
+                }
             }));
         }
         std::task::ready!(call.poll_due(cx, until));

@@ -65,6 +65,8 @@ pub(super) struct Core<W> {
     limits: Limits,
     in_flight: usize,
     most_in_flight: usize,
+    /// Flights that were measured while the lane was crowded, and are to be measured to their end.
+    measured: usize,
     queue: Queue<W>,
     round: Round,
     caps: Caps,
@@ -80,6 +82,7 @@ impl<W> Core<W> {
             limits,
             in_flight: 0,
             most_in_flight: 0,
+            measured: 0,
             queue: Queue::new(),
             round: Round::default(),
             caps: Caps::default(),
@@ -95,7 +98,7 @@ impl<W> Core<W> {
         if !self.admits(ticket) {
             return false;
         }
-        if !self.queue.is_empty() || self.in_flight + 1 >= self.limits.permits {
+        if self.is_measured() || self.in_flight + 1 >= self.limits.permits {
             self.book(now());
         }
         self.fly(Claim::of(ticket));
@@ -209,6 +212,7 @@ impl<W> Core<W> {
     fn fly(&mut self, claim: Claim) {
         self.in_flight += 1;
         self.most_in_flight = self.most_in_flight.max(self.in_flight);
+        self.measure();
         self.caps.start(claim);
         self.relist(claim.key);
     }
@@ -273,6 +277,8 @@ impl<W> Core<W> {
             }
         }
         self.in_flight -= 1;
+        self.measured = self.measured.saturating_sub(1);
+        self.measure();
         self.caps.end(claim);
         self.relist(claim.key);
         if let Some(now) = now {
@@ -333,9 +339,21 @@ impl<W> Core<W> {
         }
     }
 
-    /// An idle lane's exits show how many calls came, and asking for the time would cost every one of them.
-    fn is_measured(&self) -> bool {
+    fn is_crowded(&self) -> bool {
         self.is_full() || !self.queue.is_empty()
+    }
+
+    /// Whoever flies in a crowded lane is measured to its end. Of a wave that just fits only the first to leave
+    /// leaves a full lane: counted alone, it would stand for the time of them all.
+    fn measure(&mut self) {
+        if self.is_crowded() {
+            self.measured = self.in_flight;
+        }
+    }
+
+    /// In a lane with room nothing is measured: asking for the time would cost every one of its calls.
+    fn is_measured(&self) -> bool {
+        self.measured > 0 || self.is_crowded()
     }
 
     /// Books the time since the last event, before anything changes.

@@ -1,8 +1,9 @@
 //! How fast a lane drains, learned from its exits of the last ten seconds, or the last thirty of them where
 //! that takes longer.
 //!
-//! Measured only while the lane is full or somebody waits in it: the exits of an idle lane show how many calls
-//! came, not how many it could serve. Kept as exits per permit and second, so that it stays right when the number of permits changes.
+//! Measured only while the lane is full or somebody waits in it, and from then on until as many have left as flew
+//! then: asking for the time would cost every call of an idle lane. Kept as exits and permit-seconds, so that it stays
+//! right when the number of permits changes, and where not all of them are taken.
 //! Both sums fade together, which makes them a moving window without a ring of slots.
 
 use std::time::Duration;

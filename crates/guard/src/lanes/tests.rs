@@ -142,3 +142,30 @@ fn a_lane_with_room_never_asks_for_the_time() {
         }
     }
 }
+
+/// Of each wave three leave a lane with room; they count like the first.
+#[test]
+fn waves_that_just_fit_are_measured_as_what_they_are() {
+    let mut now = Instant::now();
+    let mut core = Core::<()>::new(limits(4));
+    for _ in 0..30 {
+        while core.try_enter(&ticket(1), || now) {}
+        now += ms(100);
+        for _ in 0..4 {
+            assert!(left(&mut core, now).is_empty());
+        }
+        now += ms(10);
+    }
+    while core.try_enter(&ticket(1), || now) {}
+    for _ in 0..40 {
+        queued(&mut core, ticket(1), now, ());
+    }
+    // Ten more waves and its own: 1.1 s.
+    assert!(!core.hopeless(&ticket(1), now + ms(1100), now));
+    assert!(core.hopeless(&ticket(1), now + ms(400), now));
+    for _ in 0..360 {
+        queued(&mut core, ticket(1), now, ());
+    }
+    let after = core.retry_after(now);
+    assert!(after >= ms(9_900) && after <= ms(10_500), "{after:?}");
+}

@@ -14,6 +14,7 @@ mod headers_and_transport;
 mod messages_and_params;
 mod multimodal;
 mod other_kinds;
+mod rate_limits_and_admission;
 mod reasoning;
 mod sse_framing;
 mod stream_lifecycle;

@@ -88,6 +88,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("headers_and_transport", include_str!("headers_and_transport.rs")),
     ("config_and_operations", include_str!("config_and_operations.rs")),
     ("other_kinds", include_str!("other_kinds.rs")),
+    ("rate_limits_and_admission", include_str!("rate_limits_and_admission.rs")),
     ("bad_input", include_str!("../bad_input.rs")),
     ("deadlines", include_str!("../deadlines.rs")),
     ("hangup", include_str!("../hangup.rs")),
