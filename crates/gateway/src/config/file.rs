@@ -242,7 +242,7 @@ pub struct Queue {
     /// Most calls waiting; one more gets a 429 at once.
     #[schemars(extend("default" = 1024), range(max = 1_000_000))]
     pub max: Option<u32>,
-    /// Most calls of one key waiting.
+    /// Most calls of one key waiting. Default: as many as `max`.
     #[schemars(extend("default" = 1024), range(max = 1_000_000))]
     pub per_key: Option<u32>,
     /// Most bytes of waiting requests, all together: a few long prompts fill a

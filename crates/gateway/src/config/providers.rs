@@ -194,9 +194,10 @@ impl Resolver<'_> {
         let parallel = "queue.parallel_per_key";
         let parallel = self.own_or_global(name, parallel, own.parallel_per_key, global.parallel_per_key);
         let timeout = self.own_or_global(name, "queue.timeout", own.timeout, global.timeout);
+        let max = max.map_or(1024, |most| most as usize);
         Queue {
-            max: max.map_or(1024, |most| most as usize),
-            per_key: per_key.map_or(1024, |most| most as usize),
+            max,
+            per_key: per_key.map_or(max, |most| most as usize),
             max_bytes: max_bytes.map_or(256 << 20, |size| size.0 as u64),
             parallel_per_key: parallel.filter(|most| *most > 0).map_or(usize::MAX, |most| most as usize),
             timeout: seconds(timeout, 10),

@@ -64,11 +64,11 @@ impl Ask {
         }
     }
 
-    /// How long the request is, as far as that is known.
+    /// What waits in memory with the request; a body that streams through waits at its sender.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Ask::Json { body, .. } => body.len() as u64,
-            Ask::Opaque { body, .. } => body.as_ref().map_or(0, |body| body.size_hint().lower()),
+            Ask::Opaque { .. } => 0,
         }
     }
 
