@@ -248,3 +248,31 @@ async fn a_large_request_goes_on_while_its_answer_comes() {
     let asking = exchange(&mut link, request(Method::POST, &body));
     assert_eq!(tokio::join!(asking, answering).0, whole(200, b"{}{}", true));
 }
+
+/// What a provider gets to read of a request.
+async fn written(method: Method, body: &str) -> String {
+    let (mut link, mut far) = pair(1 << 16);
+    let reading = async move {
+        let mut asked = [0; 1024];
+        let size = far.read(&mut asked).await.expect("a request");
+        String::from_utf8_lossy(&asked[..size]).into_owned()
+    };
+    tokio::join!(exchange(&mut link, request(method, body)), reading).1
+}
+
+#[tokio::test]
+async fn the_length_of_an_empty_body_is_told_where_a_body_belongs() {
+    for (method, body, end) in [
+        (Method::POST, "", "content-length: 0\r\n\r\n"),
+        (Method::PUT, "", "content-length: 0\r\n\r\n"),
+        (Method::PATCH, "", "content-length: 0\r\n\r\n"),
+        (Method::POST, "{}", "content-length: 2\r\n\r\n{}"),
+        (Method::GET, "", " HTTP/1.1\r\n\r\n"),
+        (Method::HEAD, "", " HTTP/1.1\r\n\r\n"),
+        (Method::DELETE, "", " HTTP/1.1\r\n\r\n"),
+    ] {
+        let request = written(method.clone(), body).await;
+        assert!(request.ends_with(end), "{request}");
+        assert_eq!(request.matches("content-length").count(), usize::from(end.contains("length")), "{request}");
+    }
+}
