@@ -4,6 +4,7 @@
 //! never needs them.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -39,6 +41,20 @@ pub enum Io {
     Tls(Box<TlsStream<TcpStream>>),
     /// Anything else, such as a pipe in memory.
     Other(Box<dyn Pipe>),
+}
+
+impl Io {
+    /// Whether the system holds nothing from the other side, not even its end. The runtime knows only what it has been
+    /// told, and it asks once in a while: what came since would be found after the next request was written.
+    pub(super) fn is_silent(&self) -> bool {
+        let tcp = match self {
+            Io::Tcp(tcp) => tcp,
+            Io::Tls(tls) => tls.get_ref().0,
+            Io::Other(_) => return true,
+        };
+        let peeked = SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]);
+        peeked.is_err_and(|failed| failed.kind() == io::ErrorKind::WouldBlock)
+    }
 }
 
 /// The real network.

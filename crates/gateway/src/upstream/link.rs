@@ -97,6 +97,10 @@ impl Link {
     }
 
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+        // A fresh one may hold what belongs to its handshake.
+        if self.reused && !self.io.is_silent() {
+            return false;
+        }
         let mut byte = [MaybeUninit::uninit()];
         Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::uninit(&mut byte)).is_pending()
     }

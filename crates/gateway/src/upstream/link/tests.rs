@@ -248,3 +248,77 @@ async fn a_large_request_goes_on_while_its_answer_comes() {
     let asking = exchange(&mut link, request(Method::POST, &body));
     assert_eq!(tokio::join!(asking, answering).0, whole(200, b"{}{}", true));
 }
+
+/// What a provider gets to read of a request.
+async fn written(method: Method, body: &str) -> String {
+    let (mut link, mut far) = pair(1 << 16);
+    let reading = async move {
+        let mut asked = [0; 1024];
+        let size = far.read(&mut asked).await.expect("a request");
+        String::from_utf8_lossy(&asked[..size]).into_owned()
+    };
+    tokio::join!(exchange(&mut link, request(method, body)), reading).1
+}
+
+#[tokio::test]
+async fn the_length_of_an_empty_body_is_told_where_a_body_belongs() {
+    for (method, body, end) in [
+        (Method::POST, "", "content-length: 0\r\n\r\n"),
+        (Method::PUT, "", "content-length: 0\r\n\r\n"),
+        (Method::PATCH, "", "content-length: 0\r\n\r\n"),
+        (Method::POST, "{}", "content-length: 2\r\n\r\n{}"),
+        (Method::GET, "", " HTTP/1.1\r\n\r\n"),
+        (Method::HEAD, "", " HTTP/1.1\r\n\r\n"),
+        (Method::DELETE, "", " HTTP/1.1\r\n\r\n"),
+    ] {
+        let request = written(method.clone(), body).await;
+        assert!(request.ends_with(end), "{request}");
+        assert_eq!(
+            request.matches("content-length").count(),
+            usize::from(end.contains("length")),
+            "{request}"
+        );
+    }
+}
+
+/// A connection of the system's that has carried a call, and its other end.
+async fn used() -> (Box<Link>, std::net::TcpStream) {
+    use std::io::{Read, Write};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = listener.local_addr().expect("an address");
+    let answering = tokio::task::spawn_blocking(move || {
+        let (mut far, _) = listener.accept().expect("a connection");
+        let _read = far.read(&mut [0; 1024]).expect("a request");
+        far.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").expect("it is read");
+        far
+    });
+    let near = tokio::net::TcpStream::connect(at).await.expect("a connection");
+    let mut link = Link::open(Io::Tcp(near));
+    assert_eq!(exchange(&mut link, request(Method::POST, "{}")).await, whole(200, b"{}", true));
+    let far = answering.await.expect("it answers");
+    link.reused = true;
+    (link, far)
+}
+
+#[tokio::test]
+async fn what_nobody_asked_for_is_seen_before_the_runtime_tells() {
+    use std::io::Write;
+
+    let poll = |link: &mut Link| {
+        link.begin(request(Method::POST, "{}"));
+        link.poll_head(&mut Context::from_waker(Waker::noop()))
+    };
+    // No await between what the provider does and the next request: the runtime has heard of nothing.
+    let (mut link, mut far) = used().await;
+    far.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlate").expect("it is held");
+    assert!(matches!(poll(&mut link), Poll::Ready(Err(Failed::Unsent(_)))), "something came");
+
+    let (mut link, far) = used().await;
+    drop(far);
+    assert!(matches!(poll(&mut link), Poll::Ready(Err(Failed::Unsent(_)))), "the end came");
+
+    let (mut link, far) = used().await;
+    assert!(poll(&mut link).is_pending(), "nothing came");
+    drop(far);
+}
