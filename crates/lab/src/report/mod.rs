@@ -78,13 +78,16 @@ fn differing(documents: &[Document], document: &Document) -> Vec<String> {
 fn glance(number: usize, document: &Document, differing: &[String]) -> Vec<Element> {
     let link = text("a", format!("{}: {}", document.scenario, document.title));
     let link = link.set("href", format!("#{}", anchor(number)));
-    let with = (!differing.is_empty()).then(|| text("small", format!(" {}", differing.join(" "))));
+    let with = (!differing.is_empty()).then(|| {
+        let flags = differing.iter().flat_map(|flag| [text("span", " "), text("span", flag).class("flag")]);
+        element("small").class("differing").all(flags)
+    });
     let name = element("th").set("scope", "rowgroup").set("colspan", COLUMNS.len()).add(link).add(with);
     let line = |target: &Target| {
         let figures = &target.figures;
         let row = element("tr").add(text("th", &target.name).set("scope", "row"));
         if target.cannot.is_some() {
-            return row.add(text("td", "not measured").set("colspan", COLUMNS.len() - 1));
+            return row.add(text("td", "not measured").set("colspan", COLUMNS.len() - 1).class("absent"));
         }
         let time = |time: Option<f64>| time.map_or("–".to_owned(), scale::time);
         let counted = figures.upstream_calls.map_or("–".to_owned(), |calls| calls.to_string());

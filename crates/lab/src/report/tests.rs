@@ -181,7 +181,7 @@ fn the_contents_tell_errors_from_waiting_and_what_differs_between_two_of_a_kind(
     assert!(nav.contains(">errors</th>") && nav.contains(">still waiting</th>"), "{nav}");
     // Calls, whole answers, errors, still waiting.
     assert!(nav.contains("<td>4</td><td>1</td><td>2</td><td>1</td>"), "{nav}");
-    assert!(nav.contains("> --latency 100ms<") && nav.contains("> --latency 250ms<"), "{nav}");
+    assert!(nav.contains(">--latency 100ms<") && nav.contains(">--latency 250ms<"), "{nav}");
     assert_eq!(nav.matches("--").count(), 2, "an experiment that is alone needs no flags: {nav}");
 }
 
