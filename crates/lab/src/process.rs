@@ -16,8 +16,9 @@ const START: Duration = Duration::from_secs(20);
 /// All that a child gets of the environment, so that nobody's keys and settings change an experiment.
 const ENVIRONMENT: [&str; 4] = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"];
 
-/// Tells a child that its standard input ends with the laboratory, and which directory it has to itself.
-const TIED: &str = "LAB_DIRECTORY";
+/// Tells a child that its standard input ends with the laboratory, and which directory it has to itself. Not one of the
+/// gate's own variables, of which it would ask what setting that is.
+const TIED: &str = "_SLUICEGATE_BENCH_DIRECTORY";
 const PREFIX: &str = "sluicegate-bench-";
 
 pub struct Process {
