@@ -38,15 +38,15 @@ lint:
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
-## The gate beside a bare relay, printed: a quarter of an hour.
+## The gate beside a bare relay, and its flow, printed: about 25 minutes.
 proof: dist
 	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate
 
-## The same, reduced to about two minutes.
+## The same, reduced to about four minutes.
 proof-quick: dist
 	$(TARGET)/dist/proof --gate $(TARGET)/dist/sluicegate --quick
 
-## Everything that docs/benchmarks.md says, measured anew, and the page: half an hour. A part: make benchmarks PARTS=lab
+## Everything that docs/benchmarks.md says, measured anew, and the page: about forty minutes. A part: make benchmarks PARTS=lab
 PARTS ?= proof lab other
 benchmarks: dist
 	docs/benchmarks/measure $(TARGET)/dist $(PARTS)

@@ -17,6 +17,9 @@ use crate::net::port::Port;
 
 /// For errors to reach their clients after a cut drain.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// A connection that is closed while its client sends the next call on it costs that call its answer. So for this long
+/// whoever still calls is told to go elsewhere, which ends its connection in order, before those that are idle are closed.
+const STRAGGLERS: Duration = Duration::from_millis(250);
 /// For connections and tasks to end once no call is left.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,7 @@ async fn drain(gate: &Gateway, port: &Port, again: &mut Signals) -> bool {
         gate.life.advance(Step::Cut);
         let _given_up = timeout(LAST_WORDS, gate.life.empty()).await;
     }
+    tokio::select! { () = sleep(STRAGGLERS) => {}, () = again.next() => {} }
     port.close().await;
     gate.life.advance(Step::Closed);
     let _given_up = timeout(GOODBYE, gate.tasks.ended()).await;

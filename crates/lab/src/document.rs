@@ -141,6 +141,14 @@ pub struct Figures {
     /// The most calls that the provider had at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_in_flight: Option<u64>,
+    /// Connections to the provider that carried a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u64>,
+    /// Groups in which calls came to the provider, less than 2 ms between two of the same, and the most in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_group: Option<u64>,
     /// Calls by their outcome (see [`Call::outcome`]).
     pub outcomes: BTreeMap<String, u64>,
     /// Answers by what the fate header said; empty where no answer had one.

@@ -422,9 +422,13 @@ impl Laboratory<'_> {
     async fn count(&self, subject: &mut Subject, done: &Round, spent: Option<Duration>) -> Result<()> {
         let counts = self.provider.counts().await?;
         let calls = done.calls.len().max(1) as f64;
+        let flow = counts.filter(|_| self.rig.interest.flow);
         subject.recorder.add(done, |figures| {
             figures.upstream_calls = counts.map(|counts| counts.arrived);
             figures.most_in_flight = counts.map(|counts| counts.most_in_flight);
+            figures.connections = flow.and_then(|counts| counts.connections.used);
+            figures.groups = flow.and_then(|counts| counts.groups.count);
+            figures.largest_group = flow.and_then(|counts| counts.groups.largest);
             figures.cpu_us_per_call = spent.map(|spent| spent.as_secs_f64() * 1e6 / calls);
         });
         Ok(())

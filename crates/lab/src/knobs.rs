@@ -36,6 +36,9 @@ pub struct Typed {
     /// Calls that the provider takes at once; others get a 429
     #[arg(long, value_name = "N", value_parser = count)]
     pub capacity: Option<usize>,
+    /// Calls that the gates let to the provider at once (their `--concurrency`)
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub cap: Option<usize>,
     /// Ask for streams
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub stream: Option<bool>,
@@ -70,6 +73,7 @@ pub struct Knobs {
     pub fault: Duration,
     pub endless: bool,
     pub capacity: usize,
+    pub cap: usize,
     pub stream: bool,
     pub chunks: usize,
     pub chunk_interval: Duration,
@@ -89,6 +93,7 @@ impl Knobs {
         fault: Duration::from_secs(4),
         endless: false,
         capacity: 32,
+        cap: 64,
         stream: false,
         chunks: 40,
         chunk_interval: Duration::from_millis(50),
@@ -108,6 +113,7 @@ impl Knobs {
             ("fault", typed.fault.is_some()),
             ("endless", typed.endless.is_some()),
             ("capacity", typed.capacity.is_some()),
+            ("cap", typed.cap.is_some()),
             ("stream", typed.stream.is_some()),
             ("chunks", typed.chunks.is_some()),
             ("chunk-interval", typed.chunk_interval.is_some()),
@@ -137,6 +143,7 @@ impl Knobs {
             chunks: typed.chunks.unwrap_or(default.chunks),
             chunk_interval: typed.chunk_interval.unwrap_or(default.chunk_interval),
             tokens: typed.tokens.unwrap_or(default.tokens),
+            cap: typed.cap.unwrap_or(default.cap),
             max_spend: typed.max_spend.unwrap_or(default.max_spend),
             patience: typed.patience.unwrap_or(default.patience),
         };
@@ -163,6 +170,7 @@ impl Knobs {
             ("fault", millis(self.fault)),
             ("endless", json!(self.endless)),
             ("capacity", json!(self.capacity)),
+            ("cap", json!(self.cap)),
             ("stream", json!(self.stream)),
             ("chunks", json!(self.chunks)),
             ("chunk-interval", millis(self.chunk_interval)),

@@ -33,6 +33,22 @@ pub struct Counts {
     pub arrived: u64,
     pub in_flight: u64,
     pub most_in_flight: u64,
+    #[serde(default)]
+    pub connections: Connections,
+    #[serde(default)]
+    pub groups: Groups,
+}
+
+/// Absent from a mock of an earlier version.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Connections {
+    pub used: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Groups {
+    pub count: Option<u64>,
+    pub largest: Option<u64>,
 }
 
 impl Provider {

@@ -67,6 +67,8 @@ pub struct Interest {
     pub throughput: bool,
     /// Processor time of the target's process.
     pub cpu: bool,
+    /// How calls come to the provider: over how many connections, and in which groups.
+    pub flow: bool,
 }
 
 /// Everything that is kept of one target.

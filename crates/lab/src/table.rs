@@ -18,10 +18,13 @@ type Count = fn(&Figures) -> Option<u64>;
 type Time = fn(&Figures) -> Option<f64>;
 
 /// Label, name of the figure, figure. Rows that nobody has a value for are left out.
-const COUNTS: [(&str, &str, Count); 8] = [
+const COUNTS: [(&str, &str, Count); 11] = [
     ("calls", "calls", |figures| Some(figures.calls)),
     ("calls at the provider", "upstream_calls", |figures| figures.upstream_calls),
     ("most of them at once", "most_in_flight", |figures| figures.most_in_flight),
+    ("connections to the provider", "connections", |figures| figures.connections),
+    ("groups of calls at the provider", "groups", |figures| figures.groups),
+    ("calls in the largest of them", "largest_group", |figures| figures.largest_group),
     ("whole answers", "ok", |figures| Some(figures.ok)),
     ("refused", "refused", |figures| Some(figures.refused)),
     ("failed", "failed", |figures| Some(figures.failed)),

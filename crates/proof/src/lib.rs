@@ -7,6 +7,7 @@
 
 pub mod fate;
 pub mod fates;
+pub mod flow;
 pub mod load;
 pub mod page;
 pub mod process;

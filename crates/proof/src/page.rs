@@ -185,7 +185,13 @@ struct Measurements {
     experiments: BTreeMap<String, Box<Document>>,
 }
 
-/// A line `{{proof}}`, `{{earlier passes}}`, `{{experiment NAME}}` or `{{targets NAME…}}` gives way to its table.
+/// The scenarios of the flow, or all others.
+fn part(proof: &Report, flow: bool) -> Report {
+    let rows = proof.rows.iter().filter(|row| row.scenario.starts_with("flow-") == flow);
+    Report { rows: rows.cloned().collect(), ..proof.clone() }
+}
+
+/// A line `{{proof}}`, `{{flow}}`, `{{earlier passes}}`, `{{experiment NAME}}` or `{{targets NAME…}}` gives way to its table.
 fn render(template: &str, all: &Measurements) -> Result<String> {
     let mut page = String::new();
     let mut shown = BTreeSet::new();
@@ -209,7 +215,11 @@ fn render(template: &str, all: &Measurements) -> Result<String> {
             ("proof", []) => {
                 let proof = all.proof.as_ref().context("there is no proof.json")?;
                 shown.insert(PROOF);
-                write!(page, "```text\n{}```\n", proof.table())?;
+                write!(page, "```text\n{}```\n", part(proof, false).table())?;
+            }
+            ("flow", []) => {
+                let proof = all.proof.as_ref().context("there is no proof.json")?;
+                write!(page, "```text\n{}```\n", part(proof, true).table())?;
             }
             ("earlier", []) => page.push_str(&moves(all.proof.as_ref().map_or(&[], |proof| &proof.rows))),
             ("experiment", [(_, document)]) => page.push_str(&table::markdown(document)),

@@ -102,6 +102,27 @@ impl Process {
         self.child.id()
     }
 
+    /// Asks it to end, as an operator does.
+    pub fn terminate(&self) -> Result<()> {
+        let sent = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status()?;
+        anyhow::ensure!(sent.success(), "cannot send a signal to {}", self.pid());
+        Ok(())
+    }
+
+    /// Waits for its end, and says its exit code.
+    pub async fn ended(&mut self, limit: Duration) -> Result<i32> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return status.code().context("it was killed");
+            }
+            if start.elapsed() > limit {
+                bail!("it runs on: {}", self.log().lines().last().unwrap_or_default());
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// A gate's metrics.
     pub async fn metrics(&self) -> Result<String> {
         fetch(self.admin.context("only a gate has metrics")?, "/metrics").await

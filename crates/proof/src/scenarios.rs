@@ -22,7 +22,7 @@ use crate::streams::Streams;
 const SETTLE: Duration = Duration::from_millis(150);
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
-pub const SCENARIOS: [&str; 17] = [
+pub const SCENARIOS: [&str; 25] = [
     "cpu-small",
     "cpu-large",
     "cpu-small-alone",
@@ -40,6 +40,14 @@ pub const SCENARIOS: [&str; 17] = [
     "cache-memory",
     "fates",
     "start",
+    "flow-wave",
+    "flow-groups",
+    "flow-closed",
+    "flow-overload",
+    "flow-flood",
+    "flow-fairness",
+    "flow-leaks",
+    "flow-drain",
 ];
 
 /// Variables for a gate that shares no call and keeps no answer.
@@ -60,6 +68,7 @@ pub struct Sizes {
     pub(crate) caches: &'static [usize],
     pub(crate) kept_calls: usize,
     pub(crate) random_calls: usize,
+    pub(crate) flow: crate::flow::Sizes,
     chunks: u32,
     paced_calls: usize,
     single_calls: usize,
@@ -76,6 +85,7 @@ impl Sizes {
         caches: &[64, 256],
         kept_calls: 1_000_000,
         random_calls: 100_000,
+        flow: crate::flow::Sizes::FULL,
         chunks: 200,
         paced_calls: 12_000,
         single_calls: 3_000,
@@ -91,6 +101,7 @@ impl Sizes {
         caches: &[64],
         kept_calls: 100_000,
         random_calls: 20_000,
+        flow: crate::flow::Sizes::QUICK,
         chunks: 60,
         paced_calls: 2_500,
         single_calls: 1_000,
@@ -101,7 +112,7 @@ impl Sizes {
 /// The three processes, started once and warmed up.
 pub struct Bench {
     pub(crate) upstream: Process,
-    relay: Process,
+    pub(crate) relay: Process,
     pub(crate) gate: Process,
     pub(crate) gate_kind: Proxy,
     pub(crate) sizes: Sizes,
@@ -142,6 +153,7 @@ impl Bench {
             "cache-memory" => self.cache_memory().await,
             "fates" => self.fates().await,
             "start" => self.first_answer().await,
+            _ if scenario.starts_with("flow-") => Box::pin(self.flow(scenario)).await,
             _ => Ok(Vec::new()),
         };
         rows.unwrap_or_else(|error| vec![Row::error(scenario, &error)])

@@ -35,6 +35,12 @@ pub fn answer() -> Bytes {
     Bytes::from_static(ANSWER.as_bytes())
 }
 
+/// The same with a number of its own in its id, and as long: whose answer it is can be told.
+pub fn marked_answer(mark: u64) -> String {
+    const UNMARKED: &str = "proof0000000000000000000000";
+    ANSWER.replacen(UNMARKED, &format!("proof{mark:022}"), 1)
+}
+
 /// The same text in Anthropic's words, and about as long.
 const MESSAGE: &str = concat!(
     r#"{"id":"msg_proof00000000000000000000000000","type":"message","role":"assistant","#,

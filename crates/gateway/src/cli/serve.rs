@@ -36,8 +36,9 @@ fn start(flags: &Flags) -> anyhow::Result<ExitCode> {
     let (config, provenance) = config::load(flags, &environment)?;
     let config = Arc::new(config);
     let reloads = reload::Watch::new(flags.clone(), environment, config.clone(), &provenance);
-    let observer = Arc::new(observe(&config)?);
     raise_open_files();
+    make_room_for_open_files();
+    let observer = Arc::new(observe(&config)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let gate = Gateway::new(config.clone(), World::real(), observer.clone());
     let outcome = runtime.block_on(serve(gate, &config, reloads));
@@ -116,6 +117,15 @@ fn raise_open_files() {
     {
         let _keeps_the_soft_limit = rlimit::Resource::NOFILE.set(hard, hard);
     }
+}
+
+/// The system's table of this process's open files grows by doubling. In a process with threads each time holds up the one
+/// that opens a connection, and all that wait for it, by 10 ms and more, until every core has let go of the old table.
+/// So it grows now, while there is one thread; a table does not shrink.
+fn make_room_for_open_files() {
+    const FILES: usize = 4_000;
+    let Ok(nothing) = std::fs::File::open("/dev/null") else { return };
+    let _all: Vec<_> = std::iter::from_fn(|| nothing.try_clone().ok()).take(FILES).collect();
 }
 
 /// Runs the scripted provider until a signal ends it.

@@ -68,9 +68,14 @@ fn what_this_version_cannot_do_is_said_and_not_measured() {
 
 #[test]
 fn a_wave_passes_a_gate_with_and_without_a_window() {
-    let report = report("wave --calls 5 --latency 20ms --rounds 1");
+    let report = report("wave --calls 5 --latency 20ms --cap 2 --rounds 1");
     for name in ["direct", "gate", "gate, window on"] {
         assert_eq!(target(&report, name)["ok"], 5, "{report}");
+    }
+    for name in ["gate", "gate, window on"] {
+        let gate = target(&report, name);
+        assert!(gate["most_in_flight"].as_u64() <= Some(2), "{report}");
+        assert!(gate["groups"].is_number() && gate["connections"].is_number(), "{report}");
     }
     // The window is open for 20 ms, and the first of the calls waits for all of that.
     let slowest = |name| target(&report, name)["max_ms"].as_f64().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::say::{answered, beside, how_others_ended, judge, nearly_all, upstream};
+use super::say::{answered, at_once, beside, how_others_ended, judge, nearly_all, upstream};
 use super::{Rig, Scenario, Setup, different, equal, time};
 use crate::document::{Document, Target, Verdict};
 use crate::knobs::Knobs;
@@ -50,10 +50,10 @@ pub(super) const WAVE: Scenario = Scenario {
     name: "wave",
     title: "A wave of different questions",
     story: [
-        "Different calls arrive within a few milliseconds, once without and once with an admission window.",
-        "A window gathers calls for a moment and lets them go together: what does that moment cost them?",
+        "Different calls arrive within a few milliseconds, at gates with a cap, once without and once with a window.",
+        "A cap turns the spike into a flow; a window lets calls go in groups. What reaches the provider, and what does it cost?",
     ],
-    uses: &["calls", "within", "latency", "stream", "patience"],
+    uses: &["calls", "within", "latency", "cap", "stream", "patience"],
     defaults: Knobs {
         within: Duration::from_millis(50),
         latency: Duration::from_millis(500),
@@ -61,8 +61,15 @@ pub(super) const WAVE: Scenario = Scenario {
     },
     steered: false,
     rig: |knobs| {
-        let window = Setup::gate("gate, window on", &[], &[("SLUICEGATE_WINDOW__ENABLED", "true")]);
-        Rig { setups: vec![Setup::gate("gate", &[], &[]), window], ..slow(knobs) }
+        let cap = knobs.cap.to_string();
+        let arguments = ["--concurrency", &cap];
+        let window = Setup::gate("gate, window on", &arguments, &[("SLUICEGATE_WINDOW__ENABLED", "true")]);
+        let slow = slow(knobs);
+        Rig {
+            interest: Interest { flow: true, ..slow.interest },
+            setups: vec![Setup::gate("gate", &arguments, &[]), window],
+            ..slow
+        }
     },
     prompts: different,
     pace: |knobs| Pace::within(knobs.calls, knobs.within),
@@ -156,12 +163,25 @@ fn wave(document: &Document) -> Verdict {
             _ => "nothing to compare".to_owned(),
         };
         format!(
-            "{}; against direct calls the median is {} and the 99th percentile {}",
+            "{}{}{}; against direct calls the median is {} and the 99th percentile {}",
             answered(target),
+            at_once(target, direct),
+            groups(target, direct),
             more(target.figures.p50_ms, direct.figures.p50_ms),
             more(target.figures.p99_ms, direct.figures.p99_ms),
         )
     })
+}
+
+/// `, in 13 groups of up to 16 (direct 1 of up to 200)`, where the provider counts them.
+fn groups(target: &Target, direct: &Target) -> String {
+    let of = |target: &Target| Some((target.figures.groups?, target.figures.largest_group?));
+    match (of(target), of(direct)) {
+        (Some((ours, largest)), Some((theirs, most))) => {
+            format!(", in {ours} groups of up to {largest} (direct {theirs} of up to {most})")
+        }
+        _ => String::new(),
+    }
 }
 
 fn stream(document: &Document) -> Verdict {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::say::{answered, beside, judge, ms, upstream};
+use super::say::{answered, at_once, beside, judge, ms, upstream};
 use super::{Rig, Scenario, Setup, different, millis, time};
 use crate::document::{Document, Event, Target, Verdict};
 use crate::knobs::Knobs;
@@ -77,12 +77,22 @@ pub(super) const FLOOD: Scenario = Scenario {
     steered: true,
     rig: |knobs| {
         let capacity = knobs.capacity.to_string();
-        let capped =
-            Setup::gate(&format!("gate, --concurrency {capacity}"), &["--concurrency", &capacity], &[]);
+        let arguments = ["--concurrency", &capacity];
+        let name = format!("gate, --concurrency {capacity}");
+        let capped = Setup::gate(&name, &arguments, &[]);
+        // No more wait than are answered in twice the provider's time.
+        let wait = format!("{}ms", (knobs.latency * 2).as_millis().max(1));
+        let queue = [("SLUICEGATE_QUEUE__MAX", capacity.as_str()), ("SLUICEGATE_QUEUE__TIMEOUT", &wait)];
+        let short = Setup::gate(&format!("{name}, short queue"), &arguments, &queue);
         Rig {
             limits: json!({"latency": time(knobs.latency), "max_in_flight": knobs.capacity}),
-            interest: Interest { first_byte: knobs.stream, throughput: true, ..Interest::default() },
-            setups: vec![Setup::gate("gate", &[], &[]), capped],
+            interest: Interest {
+                first_byte: knobs.stream,
+                throughput: true,
+                flow: true,
+                ..Interest::default()
+            },
+            setups: vec![Setup::gate("gate", &[], &[]), capped, short],
             ..Rig::default()
         }
     },
@@ -138,14 +148,16 @@ fn flood(document: &Document) -> Verdict {
     let per_second = |target: &Target| target.figures.ok_per_second.unwrap_or(0.0);
     judge(document, |direct, target| {
         format!(
-            "{} (direct {}), {:.0} whole answers a second of the round (direct {:.0}), half of the whole answers within {} and 99 of 100 of them within {}; {}",
+            "{} (direct {}){}, {:.0} whole answers a second of the round (direct {:.0}), half of the whole answers within {} and 99 of 100 of them within {}; {}{}",
             answered(target),
             direct.figures.ok,
+            without(target),
             per_second(target),
             per_second(direct),
             beside(target.figures.p50_ms, direct.figures.p50_ms),
             beside(target.figures.p99_ms, direct.figures.p99_ms),
             upstream(target, direct),
+            at_once(target, direct),
         )
     })
 }

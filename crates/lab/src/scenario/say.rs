@@ -61,6 +61,17 @@ pub(super) fn upstream(target: &Target, direct: &Target) -> String {
     }
 }
 
+/// `, at most 64 at the provider at once over 64 connections (direct 200 over 200)`, where it counts.
+pub(super) fn at_once(target: &Target, direct: &Target) -> String {
+    let of = |target: &Target| Some((target.figures.most_in_flight?, target.figures.connections?));
+    match (of(target), of(direct)) {
+        (Some((ours, through)), Some((theirs, over))) => format!(
+            ", at most {ours} at the provider at once over {through} connections (direct {theirs} over {over})"
+        ),
+        _ => String::new(),
+    }
+}
+
 pub(super) fn ms(time: Option<f64>) -> String {
     match time {
         None => "no time at all, as there was none".to_owned(),

@@ -108,6 +108,50 @@ fn what_was_not_measured_is_named_and_what_stands_alone_too() {
 }
 
 #[test]
+fn a_wave_tells_what_reached_the_provider_where_that_is_counted() {
+    let flow = |most, groups, largest, figures| Figures {
+        most_in_flight: Some(most),
+        connections: Some(most),
+        groups: Some(groups),
+        largest_group: Some(largest),
+        ..figures
+    };
+    let direct = || target("direct", flow(200, 1, 200, whole(200, 200, 52.0)));
+    let gate = target("gate, window on", flow(64, 13, 16, whole(200, 200, 180.0)));
+    let said = sentence("wave", vec![direct(), gate]);
+    assert_eq!(
+        said,
+        "gate, window on: all 200 callers got a whole answer, at most 64 at the provider at once over 64 connections \
+         (direct 200 over 200), in 13 groups of up to 16 (direct 1 of up to 200); against direct calls the median is \
+         +128.0 ms and the 99th percentile +128.0 ms."
+    );
+    // A provider that is not the laboratory's own says nothing of this.
+    let foreign = || whole(200, 200, 52.0);
+    let said = sentence("wave", vec![target("direct", foreign()), target("other", foreign())]);
+    assert!(said.starts_with("other: all 200 callers got a whole answer; against direct calls"), "{said}");
+}
+
+#[test]
+fn a_flood_tells_when_those_without_an_answer_knew() {
+    let figures = Figures {
+        ok: 900,
+        refused: 700,
+        not_ok_p50_ms: Some(3.0),
+        most_in_flight: Some(32),
+        connections: Some(32),
+        ..whole(1600, 900, 420.0)
+    };
+    let direct =
+        Figures { ok: 1500, most_in_flight: Some(32), connections: Some(300), ..whole(1600, 2600, 900.0) };
+    let said = sentence("flood", vec![target("direct", direct), target("gate", figures)]);
+    for part in
+        ["and 700 an error, at the median after 3.00 ms", "at most 32 at the provider at once over 32"]
+    {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+}
+
+#[test]
 fn processor_time_stands_beside_the_relays_and_cache_beside_the_direct_ones() {
     let cpu = |micros| Figures { cpu_us_per_call: Some(micros), ..whole(10, 10, 1.0) };
     let said = sentence(

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 /// Paths counted by name; the rest share one row, so that a scan cannot fill the memory.
 const MOST_PATHS: usize = 256;
 const OTHER_PATHS: &str = "(other paths)";
+/// Calls with at least so long between them are of two groups.
+const GROUP_GAP: Duration = Duration::from_millis(2);
 /// Hang-ups whose time is kept; all are counted.
 const MOST_TIMES: usize = 1_000;
 
@@ -28,6 +31,14 @@ pub struct Stats {
     pub by_path: BTreeMap<String, PathStats>,
     pub hang_ups: HangUps,
     pub connections: Connections,
+    pub groups: Groups,
+}
+
+/// Calls that came one upon the other: less than two milliseconds after the one before.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Groups {
+    pub count: u64,
+    pub largest: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -50,6 +61,8 @@ pub struct Connections {
     pub opened: u64,
     pub open: u64,
     pub most_open: u64,
+    /// That carried a call since the start or the last reset, whenever they were opened.
+    pub used: u64,
     /// Open, and nothing has come on them yet.
     pub unused: u64,
     pub most_calls_on_one: u64,
@@ -62,13 +75,17 @@ pub(crate) struct Counters {
 struct State {
     stats: Stats,
     since: Instant,
+    /// When the last call came, and how many the group has that it belongs to.
+    last: Option<(Instant, u64)>,
     /// Raised by a reset; calls that began before it end uncounted.
     era: u64,
 }
 
 impl Counters {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State { stats: Stats::default(), since: Instant::now(), era: 0 }) })
+        Arc::new(Self {
+            state: Mutex::new(State { stats: Stats::default(), since: Instant::now(), last: None, era: 0 }),
+        })
     }
 
     pub(crate) fn snapshot(&self) -> Stats {
@@ -82,19 +99,26 @@ impl Counters {
         let connections = Connections {
             opened: 0,
             most_open: connections.open,
+            used: 0,
             most_calls_on_one: 0,
             ..connections.clone()
         };
         let (in_flight, most_in_flight) = (*in_flight, *in_flight);
         state.stats = Stats { in_flight, most_in_flight, connections, ..Stats::default() };
         state.since = Instant::now();
+        state.last = None;
         state.era += 1;
     }
 
     /// Counts a call, and lets it in unless that would put more than `most` in flight.
     pub(crate) fn arrive(self: &Arc<Self>, path: &str, most: Option<u64>) -> Call {
         let mut state = self.state.lock();
-        let State { stats, era, .. } = &mut *state;
+        let State { stats, era, last, .. } = &mut *state;
+        let now = Instant::now();
+        let before = last.filter(|(at, _)| now.duration_since(*at) < GROUP_GAP).map_or(0, |(_, size)| size);
+        *last = Some((now, before + 1));
+        stats.groups.count += u64::from(before == 0);
+        stats.groups.largest = stats.groups.largest.max(before + 1);
         let known = stats.by_path.contains_key(path) || stats.by_path.len() < MOST_PATHS;
         let path = if known { path } else { OTHER_PATHS };
         stats.arrived += 1;
@@ -115,7 +139,7 @@ impl Counters {
 
     pub(crate) fn connect(self: &Arc<Self>) -> Connection {
         self.state.lock().stats.connections.unused += 1;
-        Connection { counters: self.clone(), use_: Mutex::new(Use::Unused) }
+        Connection { counters: self.clone(), use_: Mutex::new(Use::Unused), used_in: Mutex::new(None) }
     }
 }
 
@@ -211,6 +235,8 @@ impl Drop for Call {
 pub(crate) struct Connection {
     counters: Arc<Counters>,
     use_: Mutex<Use>,
+    /// The era in which it was last counted as used.
+    used_in: Mutex<Option<u64>>,
 }
 
 #[derive(Clone, Copy)]
@@ -232,7 +258,9 @@ impl Connection {
     pub(crate) fn carries_call(&self) {
         let mut use_ = self.use_.lock();
         let mut state = self.counters.state.lock();
+        let era = state.era;
         let connections = &mut state.stats.connections;
+        connections.used += u64::from(self.used_in.lock().replace(era) != Some(era));
         let calls = match *use_ {
             Use::Calls(calls) => calls + 1,
             Use::Unused | Use::Control => {
