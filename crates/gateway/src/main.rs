@@ -43,8 +43,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    #[cfg(feature = "lab")]
-    lab::process::end_with_laboratory();
     match Arguments::parse().command {
         Command::Serve(flags) => serve::run(&flags),
         Command::Check(flags) => check::run(&flags),
