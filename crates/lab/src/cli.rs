@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use http::HeaderName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,15 +15,24 @@ use url::Url;
 
 use crate::client::sdk::{Protocol, SDKS, Sdk};
 use crate::document::{Document, FORMAT};
-use crate::experiment::{self, Settings};
+use crate::experiment::{self, FATE, Settings};
 use crate::knobs::{Knobs, Typed};
+use crate::load::Pace;
+use crate::procfs::ignores_hangup;
 use crate::scenario::{SCENARIOS, Scenario, named};
 use crate::{report, table};
 
+/// Files of a process that are no connections of calls.
+const SPARE_FILES: u64 = 100;
+
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Times are written 500ms, 1.5s or 2m; a bare number is seconds. `sluicegate call --help`: one \
+                        call as an SDK makes it, described."
+)]
 pub struct Bench {
     /// Which experiment; none with --with, for a page of earlier ones alone
-    #[arg(value_name = "SCENARIO", required_unless_present = "with",
+    #[arg(value_name = "SCENARIO",
         value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(choice)))]
     pub scenario: Option<String>,
 
@@ -56,8 +65,8 @@ pub struct Bench {
     /// What is asked [default: gpt-5-mini, for Anthropic's SDKs claude-haiku-4-5]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The header in which a target tells what it did with a call
-    #[arg(long, value_name = "NAME", default_value = "x-sluicegate-cache")]
+    /// The header in which a --target tells what it did with a call
+    #[arg(long, value_name = "NAME", default_value_t = FATE)]
     pub fate_header: HeaderName,
     /// Print the report as one JSON document
     #[arg(long)]
@@ -79,13 +88,27 @@ pub struct Page {
 
 /// Runs the command. `program` is the executable that has the commands `serve`, `mock` and `relay`.
 pub fn run(bench: &Bench, program: &Path) -> ExitCode {
+    if bench.scenario.is_none() && bench.with.is_empty() {
+        eprint!("{}", choose());
+        return ExitCode::from(2);
+    }
     match start(bench, program) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
-            eprintln!("sluicegate bench: {failed:#}");
+            // After a hangup there may be nobody to tell.
+            let _nobody_there = writeln!(std::io::stderr(), "sluicegate bench: {failed:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// For who did not say which experiment.
+fn choose() -> String {
+    let lines = SCENARIOS.iter().map(|scenario| format!("  {:<10} {}\n", scenario.name, scenario.title));
+    format!(
+        "sluicegate bench: which SCENARIO? There are\n\n{}\nsuch as `sluicegate bench crowd`; --help has their flags.\n",
+        lines.collect::<String>()
+    )
 }
 
 fn start(bench: &Bench, program: &Path) -> Result<()> {
@@ -95,24 +118,76 @@ fn start(bench: &Bench, program: &Path) -> Result<()> {
     };
     let settings = settings(bench, scenario)?;
     // Each call may need a descriptor; the processes that take part inherit the limit.
-    let _as_many_as_there_are = rlimit::increase_nofile_limit(u64::MAX);
+    let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(u64::MAX);
+    enough_files(&settings, limit)?;
+    if let Some(page) = &bench.report {
+        page.check()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let document = runtime.block_on(until_told(&settings, program))?;
     let json = serde_json::to_string_pretty(&document)? + "\n";
     let text = if bench.json { json.clone() } else { table::render(&document) };
     std::io::stdout().write_all(text.as_bytes())?;
-    match &bench.report {
-        Some(page) => {
-            // First what can't be made again.
-            write(&page.json, &json)?;
-            eprintln!("numbers: {}", page.json.display());
-            page.write(&earlier().chain([document]).collect::<Vec<_>>())
-        }
-        None => Ok(()),
+    let compared = document.targets.iter().skip(1).any(|target| target.cannot.is_none());
+    if let Some(page) = &bench.report {
+        // First what can't be made again.
+        write(&page.json, &json)?;
+        eprintln!("numbers: {}", page.json.display());
+        page.write(&earlier().chain([document]).collect::<Vec<_>>())?;
     }
+    ensure!(
+        bench.targets.is_empty() || compared,
+        "nothing was measured but direct calls: no target answered"
+    );
+    Ok(())
+}
+
+/// Who keeps a connection for every call at the same time needs so many files; a gate has two for each.
+fn enough_files(settings: &Settings, limit: u64) -> Result<()> {
+    let Pace::Open(_) = (settings.scenario.pace)(&settings.knobs) else { return Ok(()) };
+    let calls = settings.knobs.calls as u64;
+    ensure!(
+        calls + SPARE_FILES <= limit,
+        "{calls} calls may be open at once, and this system lets a process have {limit} files: raise that \
+         (`ulimit -n {}`) or ask for fewer --calls",
+        2 * calls + SPARE_FILES
+    );
+    if 2 * calls + SPARE_FILES > limit {
+        eprintln!(
+            "Note: a proxy has two files open for each call, and this system lets a process have {limit}: with {calls} \
+             calls at once some may fail for want of them (`ulimit -n {}`).",
+            2 * calls + SPARE_FILES
+        );
+    }
+    Ok(())
 }
 
 impl Page {
+    /// What would go wrong in the end is better known before the experiment.
+    fn check(&self) -> Result<()> {
+        if let Ok(read) = std::fs::read(&self.json) {
+            let value: serde_json::Value = serde_json::from_slice(&read).unwrap_or_default();
+            ensure!(
+                read.is_empty() || (value["format"].is_u64() && value["scenario"].is_string()),
+                "--report: the numbers would go to {}, which is there and is no report",
+                self.json.display()
+            );
+        }
+        for path in [&self.html, &self.json] {
+            let was_there = path.exists();
+            std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(path)
+                .with_context(|| format!("--report: cannot write {}", path.display()))?;
+            if !was_there {
+                // Only tried; what is not removed now is written over later.
+                let _gone_already = std::fs::remove_file(path);
+            }
+        }
+        Ok(())
+    }
+
     fn write(&self, documents: &[Document]) -> Result<()> {
         write(&self.html, &report::html(documents))?;
         eprintln!("report: {}", self.html.display());
@@ -127,12 +202,24 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// However this ends, the processes that it started are dropped, and so ended.
 async fn until_told(settings: &Settings, program: &Path) -> Result<Document> {
     let mut terminate = signal(SignalKind::terminate())?;
-    let progress = progress();
-    let document = tokio::select! {
-        document = experiment::run(settings, program, &progress) => document,
-        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
-        _ = terminate.recv() => Err(anyhow!("terminated")),
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // Under `nohup` it is ignored, and to listen for it would undo that.
+    let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
+    let told = async {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = interrupt.recv() => anyhow!("interrupted"),
+            _ = terminate.recv() => anyhow!("terminated"),
+            _ = hung_up => anyhow!("hung up"),
+        }
     };
+    let progress = progress();
+    let document = experiment::run_until(settings, program, &progress, told).await;
     progress.finish_and_clear();
     document
 }
@@ -187,10 +274,15 @@ fn choice(scenario: &Scenario) -> PossibleValue {
     PossibleValue::new(scenario.name).help(scenario.title)
 }
 
+const TARGET: &str = "it has to be NAME=URL, such as other=http://127.0.0.1:4000/v1";
+
 fn target(text: &str) -> Result<(String, Url), String> {
     match text.split_once('=') {
-        Some((name, address)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), url(address)?)),
-        _ => Err("it has to be NAME=URL".to_owned()),
+        Some((name, address)) if !name.trim().is_empty() => match url(address) {
+            Ok(url) => Ok((name.trim().to_owned(), url)),
+            Err(why) => Err(format!("`{address}`: {why}; {TARGET}")),
+        },
+        _ => Err(TARGET.to_owned()),
     }
 }
 
@@ -252,7 +344,13 @@ mod tests {
 
     #[test]
     fn bad_arguments_say_what_is_wrong() {
-        assert!(error("").contains("SCENARIO"));
+        for part in ["SCENARIO", "crowd", "A crowd with one question", "prefix"] {
+            assert!(choose().contains(part), "{part}");
+        }
+        assert!(error("crowd --target foo=bar").contains("`bar`: no URL"));
+        assert!(error("crowd --target foo=bar").contains("such as other=http://"));
+        assert!(error("crowd --latency 2s --patience 2s").contains("--patience"));
+        assert!(error("crowd --latency 90").contains("longer than --latency 90s"));
         assert!(error("croud").contains("crowd"));
         assert!(error("crowd --target here").contains("NAME=URL"));
         assert!(error("crowd --target a=ftp://there").contains("http://"));
@@ -279,6 +377,41 @@ mod tests {
         assert!(settings.knobs.endless);
         assert_eq!((settings.knobs.calls, settings.model.as_str()), (7, "claude-haiku-4-5"));
         assert_eq!(settings.targets[0].0, "a");
+    }
+
+    #[test]
+    fn more_calls_than_files_are_refused() {
+        let crowd = parse("crowd --calls 5000").ok().unwrap();
+        let refused = enough_files(&crowd, 1024).unwrap_err().to_string();
+        assert!(refused.contains("1024 files") && refused.contains("ulimit -n 10100"), "{refused}");
+        enough_files(&crowd, 5100).unwrap();
+        enough_files(&parse("overhead --calls 5000").ok().unwrap(), 1024).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_report_is_not_written_over_and_nothing_is_left_of_a_check() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let check = |name: &str| page(path(name).to_str().unwrap()).unwrap().check();
+        check("out.html").unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        std::fs::write(path("package.json"), "{\"name\": \"mine\"}").unwrap();
+        let refused = check("package.html").unwrap_err().to_string();
+        assert!(refused.contains("package.json") && refused.contains("no report"), "{refused}");
+        let report = Document { format: FORMAT, scenario: "crowd".to_owned(), ..Document::default() };
+        let report = serde_json::to_string(&report).unwrap();
+        std::fs::write(path("crowd.json"), &report).unwrap();
+        check("crowd.html").unwrap();
+        assert_eq!(std::fs::read_to_string(path("crowd.json")).unwrap(), report);
+        // Whoever is root may write everywhere but over a directory.
+        std::fs::create_dir(path("taken.json")).unwrap();
+        assert!(check("taken.html").unwrap_err().to_string().contains("cannot write"));
+    }
+
+    #[test]
+    fn help_says_how_times_are_written() {
+        use clap::CommandFactory;
+        assert!(Command::command().render_help().to_string().contains("a bare number is seconds"));
     }
 
     /// What the command does where nothing is measured.

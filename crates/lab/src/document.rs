@@ -20,7 +20,8 @@ pub struct Document {
     pub title: String,
     /// What happens in it and what to look at, two lines.
     pub story: Vec<String>,
-    /// What it was run with, by the names of the flags without their dashes. Only those that mattered.
+    /// What it was run with, by the names of the flags without their dashes. Only those that mattered; a flag that was
+    /// given several times has a list.
     pub parameters: BTreeMap<String, Value>,
     pub machine: Machine,
     /// `sluicegate`, `build` (`release` or `debug`), `client` (the SDK that is imitated, with its version).
@@ -100,7 +101,8 @@ pub struct Figures {
     pub p95_ms: Option<f64>,
     pub p99_ms: Option<f64>,
     pub max_ms: Option<f64>,
-    /// The others, from the intended start to when the caller knew.
+    /// The others, from the intended start to when the caller knew: without those who were still `waiting`. (In
+    /// documents before December 2026 those count with the time that the laboratory looked.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ok_p50_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,15 +2,17 @@
 //! so that whatever else the machine does meets all of them.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use http::HeaderName;
+use http_body_util::BodyExt;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
 use crate::client::sdk::{Protocol, Sdk};
@@ -32,6 +34,12 @@ const WARM_LIMIT: Duration = Duration::from_secs(60);
 const RECOVERY: Duration = Duration::from_secs(60);
 /// After a round: what a proxy still does for calls that it has answered belongs to them.
 const SETTLE: Duration = Duration::from_millis(150);
+/// For a mock that was there already to be put back, also when somebody waits for the end of the command.
+const RESTORE: Duration = Duration::from_secs(5);
+/// In which a gate tells what it did with a call.
+pub const FATE: HeaderName = HeaderName::from_static("x-sluicegate-cache");
+/// Of an answer's words, as many as fit a line.
+const MOST_WORDS: usize = 160;
 /// Sent where no key of the environment is due: a mock takes any.
 const NO_KEY: &str = "sk-sluicegate-bench";
 
@@ -43,6 +51,7 @@ pub struct Settings {
     pub seed: u64,
     pub sdk: &'static Sdk,
     pub model: String,
+    /// Of the proxies that are there already.
     pub fate_header: HeaderName,
     /// A provider that is there already; else a mock is started.
     pub direct: Option<Url>,
@@ -80,7 +89,45 @@ struct Laboratory<'a> {
 
 /// Runs the experiment. `program` is the executable that has the commands `serve` and `mock`.
 pub async fn run(settings: &Settings, program: &Path, progress: &ProgressBar) -> Result<Document> {
-    let (began, started, machine) = (Instant::now(), jiff::Timestamp::now(), machine());
+    run_until(settings, program, progress, std::future::pending()).await
+}
+
+/// Runs the experiment, or ends it with the error that `told` comes to. However it ends, what it started is gone then,
+/// and a mock that was there already is as it was found.
+pub async fn run_until(
+    settings: &Settings,
+    program: &Path,
+    progress: &ProgressBar,
+    told: impl Future<Output = Error>,
+) -> Result<Document> {
+    let mut told = std::pin::pin!(told);
+    let (mock, direct, laboratory) = tokio::select! {
+        opened = open(settings, program, progress) => opened?,
+        why = &mut told => return Err(why),
+    };
+    let measured = tokio::select! {
+        measured = laboratory.measure(&direct, mock.is_some(), program) => measured,
+        why = &mut told => Err(why),
+    };
+    if mock.is_some() {
+        return measured;
+    }
+    let restored = timeout(RESTORE, laboratory.provider.restore()).await.map_err(Error::from).flatten();
+    let restored = restored.with_context(|| format!("{direct} is not as it was found"));
+    match (measured, restored) {
+        (Ok(document), restored) => restored.map(|()| document),
+        (Err(why), Ok(())) => Err(why),
+        (Err(why), Err(left)) => Err(why.context(format!("{left:#}"))),
+    }
+}
+
+/// The provider, and what is sent with; the process if it is the laboratory's own mock.
+async fn open<'a>(
+    settings: &'a Settings,
+    program: &Path,
+    progress: &'a ProgressBar,
+) -> Result<(Option<Process>, Url, Laboratory<'a>)> {
+    let started = jiff::Timestamp::now();
     let client = Client { http: web::client()?, sdk: *settings.sdk };
     let (mock, direct) = match &settings.direct {
         Some(url) => (None, url.clone()),
@@ -104,35 +151,7 @@ pub async fn run(settings: &Settings, program: &Path, progress: &ProgressBar) ->
     );
     let rig = (settings.scenario.rig)(&settings.knobs);
     let run = format!("{:x}", started.as_microsecond());
-    let laboratory = Laboratory { settings, client, provider, rig, run, progress };
-    let mut subjects = laboratory.subjects(&direct, mock.is_some(), program).await?;
-    progress.set_length(subjects.len() as u64 * u64::from(settings.rounds) * settings.knobs.calls as u64);
-    for subject in &mut subjects {
-        laboratory.warm(subject).await?;
-    }
-    for round in 0..settings.rounds {
-        for subject in &mut subjects {
-            laboratory.round(subject, round).await?;
-        }
-    }
-    laboratory.provider.restore().await?;
-    let mut document = Document {
-        format: FORMAT,
-        scenario: settings.scenario.name.to_owned(),
-        title: settings.scenario.title.to_owned(),
-        story: settings.scenario.story.map(str::to_owned).to_vec(),
-        parameters: settings.parameters(laboratory.provider.steered()),
-        machine,
-        versions: versions(settings.sdk),
-        started: started.to_string(),
-        took_ms: began.elapsed().as_secs_f64() * 1e3,
-        rounds: settings.rounds,
-        targets: subjects.into_iter().map(Subject::finish).collect(),
-        events: laboratory.rig.events,
-        ..Document::default()
-    };
-    document.verdict = (settings.scenario.verdict)(&document);
-    Ok(document)
+    Ok((mock, direct, Laboratory { settings, client, provider, rig, run, progress }))
 }
 
 impl Settings {
@@ -146,6 +165,23 @@ impl Settings {
         parameters.insert("seed".to_owned(), json!(self.seed));
         parameters.insert("sdk".to_owned(), json!(self.sdk.name));
         parameters.insert("model".to_owned(), json!(self.model));
+        // The places, as far as they are not what they would be without a word.
+        if let Some(direct) = &self.direct {
+            parameters.insert("direct".to_owned(), json!(direct.as_str()));
+        }
+        if self.mock.port() != 0 {
+            parameters.insert("mock".to_owned(), json!(self.mock));
+        }
+        if !self.gate {
+            parameters.insert("no-gate".to_owned(), json!(true));
+        }
+        if !self.targets.is_empty() {
+            let targets = self.targets.iter().map(|(name, url)| format!("{name}={url}"));
+            parameters.insert("target".to_owned(), targets.collect());
+            if self.fate_header != FATE {
+                parameters.insert("fate-header".to_owned(), json!(self.fate_header.as_str()));
+            }
+        }
         parameters
     }
 }
@@ -186,6 +222,40 @@ impl Subject {
 }
 
 impl Laboratory<'_> {
+    /// All of it, from the first target's start to the verdict.
+    async fn measure(&self, direct: &Url, own: bool, program: &Path) -> Result<Document> {
+        let (began, started, machine) = (Instant::now(), jiff::Timestamp::now(), machine());
+        let settings = self.settings;
+        let mut subjects = self.subjects(direct, own, program).await?;
+        let calls = subjects.len() as u64 * u64::from(settings.rounds) * settings.knobs.calls as u64;
+        self.progress.set_length(calls);
+        for subject in &mut subjects {
+            self.warm(subject).await?;
+        }
+        for round in 0..settings.rounds {
+            for subject in &mut subjects {
+                self.round(subject, round).await?;
+            }
+        }
+        let mut document = Document {
+            format: FORMAT,
+            scenario: settings.scenario.name.to_owned(),
+            title: settings.scenario.title.to_owned(),
+            story: settings.scenario.story.map(str::to_owned).to_vec(),
+            parameters: settings.parameters(self.provider.steered()),
+            machine,
+            versions: versions(settings.sdk),
+            started: started.to_string(),
+            took_ms: began.elapsed().as_secs_f64() * 1e3,
+            rounds: settings.rounds,
+            targets: subjects.into_iter().map(Subject::finish).collect(),
+            events: self.rig.events.clone(),
+            ..Document::default()
+        };
+        document.verdict = (settings.scenario.verdict)(&document);
+        Ok(document)
+    }
+
     /// The provider itself, what is put before it, and the proxies that are there already.
     async fn subjects(&self, direct: &Url, own: bool, program: &Path) -> Result<Vec<Subject>> {
         let key = self.settings.key.as_deref().unwrap_or(NO_KEY);
@@ -207,13 +277,15 @@ impl Laboratory<'_> {
             });
         }
         for (name, url) in &self.settings.targets {
-            subjects.push(self.subject(name, url, key, None)?);
+            let mut subject = self.subject(name, url, key, None)?;
+            subject.place = Ok(Place::new(self.settings.sdk, url, key, self.settings.fate_header.clone())?);
+            subjects.push(subject);
         }
         Ok(subjects)
     }
 
     fn subject(&self, name: &str, url: &Url, key: &str, process: Option<Process>) -> Result<Subject> {
-        let place = Place::new(self.settings.sdk, url, key, self.settings.fate_header.clone())?;
+        let place = Place::new(self.settings.sdk, url, key, FATE)?;
         let recorder = Recorder::new(self.rig.interest);
         Ok(Subject { name: name.to_owned(), url: url.clone(), place: Ok(place), process, recorder })
     }
@@ -265,10 +337,56 @@ impl Laboratory<'_> {
         let round = plan.run(&self.client, place, || {}).await;
         if !round.calls.iter().any(|(_, seen)| seen.outcome == Outcome::Ok) {
             let outcome = round.calls.first().map_or(Outcome::Waiting, |(_, seen)| seen.outcome);
-            ensure!(subject.name != "direct", "{} answers no call ({outcome})", subject.url);
-            subject.place = Err(format!("it answered no call before the experiment began ({outcome})"));
+            let said = self.why(place, &self.ask(&fresh.number(calls)), outcome).await;
+            ensure!(subject.name != "direct", "{} answers no call ({outcome}): {said}", subject.url);
+            let why = format!("it answered no call before the experiment began: {said}");
+            // The others are measured all the same, which may take minutes: who mistyped wants to know now.
+            self.progress.suspend(|| {
+                let _nobody_there = writeln!(std::io::stderr(), "{}: {why}", subject.name);
+            });
+            subject.place = Err(why);
         }
         Ok(())
+    }
+
+    /// What a place that answered no call says to one more: where that is, what came, and what may be wrong.
+    async fn why(&self, place: &Place, ask: &Ask, outcome: Outcome) -> String {
+        let settings = self.settings;
+        let uri = place.uri();
+        let request = match place.request(settings.sdk, ask, 0) {
+            Ok(request) => request,
+            Err(failed) => return format!("{uri}: {failed:#}"),
+        };
+        let exchange = async {
+            let response = self.client.http.request(request).await?;
+            let status = response.status();
+            // A body that breaks off or does not end has said enough.
+            let body = timeout(RESTORE, response.into_body().collect()).await;
+            let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
+            Ok::<_, hyper_util::client::legacy::Error>((status, body.unwrap_or_default()))
+        };
+        let (status, body) = match timeout(WARM_LIMIT, exchange).await {
+            Err(_) => return format!("{uri}: no answer within {} s", WARM_LIMIT.as_secs()),
+            Ok(Err(failed)) => return format!("{uri}: {}", unconnected(&failed)),
+            Ok(Ok(answer)) => answer,
+        };
+        let words = words(&body, settings.key.as_deref());
+        let variable = match settings.sdk.protocol {
+            Protocol::OpenAi => "OPENAI_API_KEY",
+            Protocol::Anthropic => "ANTHROPIC_API_KEY",
+        };
+        let hint = match (status.as_u16(), settings.key.is_some()) {
+            (401 | 403, true) => format!("is the key in {variable} the one that it asks for?"),
+            (401 | 403, false) => format!("it asks for a key: put it into {variable}"),
+            (404, _) => format!(
+                "is the base URL right, `/v1` and all, and is there a model `{}` (--model)?",
+                settings.model
+            ),
+            (400 | 422, _) => format!("does it have the model `{}`? --model names another", settings.model),
+            (200..300, _) => format!("that is no whole answer (`{outcome}`)"),
+            _ => return format!("{uri}: {status}{words}"),
+        };
+        format!("{uri}: {status}{words}; {hint}")
     }
 
     async fn round(&self, subject: &mut Subject, round: u32) -> Result<()> {
@@ -355,6 +473,44 @@ impl Laboratory<'_> {
     }
 }
 
+/// Why nothing came of a request at all.
+fn unconnected(failed: &hyper_util::client::legacy::Error) -> String {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if kind == Some(std::io::ErrorKind::ConnectionRefused) {
+            return "connection refused: nobody listens there".to_owned();
+        }
+        // The connector tells of it in words alone.
+        if error.to_string() == "dns error" {
+            return "unknown host".to_owned();
+        }
+        cause = error.source();
+    }
+    let last = std::iter::successors(Some(failed as &dyn std::error::Error), |error| error.source()).last();
+    let said = last.map_or(String::new(), |error| format!(" ({error})"));
+    match failed.is_connect() {
+        true => format!("no connection{said}"),
+        false => format!("the connection was closed without an answer{said}"),
+    }
+}
+
+/// What an answer says, on one line, shortened, and without our own key: `: Incorrect API key provided`.
+fn words(body: &[u8], key: Option<&str>) -> String {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let found = [&value["error"]["message"], &value["error"], &value["message"], &value["detail"]];
+    let message = found.into_iter().find_map(Value::as_str).map(str::to_owned);
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let message = key.map_or(message.clone(), |key| message.replace(key, "…"));
+    let line = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut short: String =
+        line.chars().filter(|character| !character.is_control()).take(MOST_WORDS).collect();
+    if line.chars().count() > MOST_WORDS {
+        short.push('…');
+    }
+    if short.is_empty() { short } else { format!(": {short}") }
+}
+
 /// A mock without limits that takes no time.
 fn well() -> Map<String, Value> {
     let limits = json!({
@@ -367,4 +523,19 @@ fn well() -> Map<String, Value> {
 /// Nothing where there is no process of ours, or no `/proc`.
 fn cpu(process: Option<&Process>) -> Option<Cpu> {
     Cpu::of(process?.pid()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answers_words_are_one_line_without_the_key() {
+        let said = |body: &str| words(body.as_bytes(), Some("sk-secret"));
+        assert_eq!(said(r#"{"error":{"message":"No such key: sk-secret\nreally"}}"#), ": No such key: …");
+        assert_eq!(said(r#"{"detail":"Not Found"}"#), ": Not Found");
+        assert_eq!(said("\n  <h1>No</h1>\nmore"), ": <h1>No</h1>");
+        assert_eq!(said(""), "");
+        assert_eq!(said(&"x".repeat(1_000)).chars().count(), 2 + MOST_WORDS + 1);
+    }
 }

@@ -54,7 +54,7 @@ pub struct Typed {
     /// Dollars that may be spent
     #[arg(long, value_name = "DOLLARS", value_parser = positive)]
     pub max_spend: Option<f64>,
-    /// How long a caller is watched
+    /// How long a caller is watched; longer than --latency
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub patience: Option<Duration>,
 }
@@ -130,7 +130,7 @@ impl Knobs {
             ));
         }
         let default = scenario.defaults;
-        Ok(Knobs {
+        let knobs = Knobs {
             calls: typed.calls.unwrap_or(default.calls),
             rate: typed.rate.unwrap_or(default.rate),
             within: typed.within.unwrap_or(default.within),
@@ -146,7 +146,17 @@ impl Knobs {
             cap: typed.cap.unwrap_or(default.cap),
             max_spend: typed.max_spend.unwrap_or(default.max_spend),
             patience: typed.patience.unwrap_or(default.patience),
-        })
+        };
+        // Nobody could be seen to get an answer.
+        if scenario.uses.contains(&"latency") && knobs.patience <= knobs.latency {
+            return Err(format!(
+                "--patience {}s has to be longer than --latency {}s, or no caller is watched until an answer comes \
+                 (a number without a unit is seconds)",
+                knobs.patience.as_secs_f64(),
+                knobs.latency.as_secs_f64()
+            ));
+        }
+        Ok(knobs)
     }
 
     /// For the report: what the scenario uses, by the names of the flags; times in milliseconds.

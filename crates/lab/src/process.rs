@@ -1,9 +1,10 @@
 //! The processes that take part: the laboratory's own executable, run as mock, relay or gate. Each is ended when its
-//! value is dropped, and nothing else ever is.
+//! value is dropped, and nothing else ever is. One whose laboratory is gone without that, killed, ends by itself.
 
 use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,6 +15,11 @@ use tokio::time::{Instant, sleep};
 const START: Duration = Duration::from_secs(20);
 /// All that a child gets of the environment, so that nobody's keys and settings change an experiment.
 const ENVIRONMENT: [&str; 4] = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"];
+
+/// Tells a child that its standard input ends with the laboratory, and which directory it has to itself. Not one of the
+/// gate's own variables, of which it would ask what setting that is.
+const TIED: &str = "_SLUICEGATE_BENCH_DIRECTORY";
+const PREFIX: &str = "sluicegate-bench-";
 
 pub struct Process {
     child: Child,
@@ -27,7 +33,7 @@ impl Process {
     /// Starts it in a directory of its own and waits until it says, with an `http://` address, where it listens.
     /// One that ends instead is an error with its last words.
     pub async fn start(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Process> {
-        let dir = TempDir::with_prefix("sluicegate-bench-")?;
+        let dir = TempDir::with_prefix(PREFIX)?;
         let path = dir.path().join("log");
         let log = File::create(&path)?;
         let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -37,7 +43,9 @@ impl Process {
             .envs(inherited)
             .envs(environment.iter().copied())
             .current_dir(dir.path())
-            .stdin(Stdio::null())
+            .env(TIED, dir.path())
+            // The system closes it when this process is gone, however that came.
+            .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
@@ -64,6 +72,25 @@ impl Process {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
+}
+
+/// In a child of the laboratory: ends this process when the laboratory is gone, and removes its directory, since nobody
+/// else will. Elsewhere it does nothing.
+pub fn end_with_laboratory() {
+    let Some(directory) = std::env::var_os(TIED).map(PathBuf::from) else { return };
+    // A thread of its own: a read of standard input can't be given up, and must keep nothing from its end.
+    let _without_it_nobody_watches =
+        std::thread::Builder::new().name("laboratory".to_owned()).spawn(move || {
+            let mut stdin = std::io::stdin().lock();
+            let mut nothing = [0; 64];
+            // Nobody writes there: it is the end, or an error that comes to the same.
+            while matches!(stdin.read(&mut nothing), Ok(1..)) {}
+            let name = directory.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(PREFIX)) {
+                let _gone_already = std::fs::remove_dir_all(&directory);
+            }
+            std::process::exit(1);
+        });
 }
 
 impl Drop for Process {

@@ -78,6 +78,17 @@ fn parse_rollup(text: &str) -> Result<Memory> {
     Ok(Memory { rss: field("Rss:")?, pss: field("Pss:")? })
 }
 
+/// Whoever started this process wants it to outlive its terminal.
+pub fn ignores_hangup() -> bool {
+    hangup_ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// `SigIgn` is a mask in hexadecimal digits; SIGHUP is the first signal.
+fn hangup_ignored(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
 /// Processor, cores, kernel, and how busy the machine is now.
 pub fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -113,6 +124,13 @@ mod tests {
     fn schedstat_gives_nanoseconds_on_cpu() {
         assert_eq!(parse_schedstat("1499366 17 3\n").unwrap(), Duration::from_nanos(1_499_366));
         assert!(parse_schedstat("").is_err());
+    }
+
+    #[test]
+    fn an_ignored_hangup_is_the_first_bit() {
+        assert!(hangup_ignored("Name:\tbench\nSigIgn:\t0000000000001001\n"));
+        assert!(!hangup_ignored("SigIgn:\t0000000000001002\n"));
+        assert!(!hangup_ignored(""));
     }
 
     #[test]

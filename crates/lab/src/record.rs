@@ -131,7 +131,10 @@ impl Recorder {
                 outcome => {
                     let refused = matches!(outcome, Outcome::Status(_));
                     *(if refused { &mut figures.refused } else { &mut figures.failed }) += 1;
-                    others.add(took);
+                    // When one who still waits would know, nobody knows.
+                    if outcome != Outcome::Waiting {
+                        others.add(took);
+                    }
                 }
             }
             if let Some(at) = seen.first.filter(|_| self.interest.first_byte) {
@@ -333,6 +336,19 @@ mod tests {
         recorder.add(&round(&[(0, 5, Outcome::Waiting)]), |_| {});
         let figures = recorder.finish().figures;
         assert_eq!((figures.p50_ms, figures.max_ms, figures.failed), (None, None, 1));
+    }
+
+    #[test]
+    fn who_still_waits_has_not_known_after_the_laboratorys_patience() {
+        let mut recorder = Recorder::new(Interest::default());
+        let calls = [(0, 900, Outcome::Waiting), (0, 20, Outcome::Status(504)), (0, 900, Outcome::Waiting)];
+        recorder.add(&round(&calls), |_| {});
+        let summary = recorder.finish();
+        about(summary.figures.not_ok_p50_ms, 20.0);
+        about(summary.figures.not_ok_max_ms, 20.0);
+        let mut recorder = Recorder::new(Interest::default());
+        recorder.add(&round(&calls[..1]), |_| {});
+        assert_eq!(recorder.finish().figures.not_ok_p50_ms, None);
     }
 
     #[test]

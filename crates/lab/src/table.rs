@@ -9,6 +9,11 @@ use crate::knobs::TIME_KNOBS;
 
 const MOST_WIDTH: usize = 34;
 
+pub(crate) const OF_WHAT: &str =
+    "Percentiles and slowest are of whole answers alone: 95 of 100 of those took no longer than the p95.";
+pub(crate) const A_SECOND: &str =
+    "Whole answers a second are those of a round by its length, from its first call to its last end.";
+
 type Count = fn(&Figures) -> Option<u64>;
 type Time = fn(&Figures) -> Option<f64>;
 
@@ -76,6 +81,10 @@ pub fn render(document: &Document) -> String {
             document.rounds
         ));
     }
+    lines.push(format!("  {}", OF_WHAT));
+    if document.targets.iter().any(|target| target.figures.ok_per_second.is_some()) {
+        lines.push(format!("  {}", A_SECOND));
+    }
     lines.push(format!("  {}", command(document)));
     let versions: Vec<String> =
         document.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
@@ -119,19 +128,34 @@ pub fn conditions(document: &Document) -> String {
     )
 }
 
-/// What would measure the same once more, but for the places that calls were sent to.
+/// What would measure the same once more, as a shell takes it.
 pub(crate) fn command(document: &Document) -> String {
     let mut words = format!("sluicegate bench {}", document.scenario);
-    for (name, value) in &document.parameters {
-        let time = TIME_KNOBS.contains(&name.as_str());
-        words += &match value {
-            Value::Bool(false) => continue,
-            Value::Bool(true) => format!(" --{name}"),
-            value if time => format!(" --{name} {}ms", bare(value)),
-            value => format!(" --{name} {}", bare(value)),
-        };
+    for flag in document.parameters.keys().filter_map(|name| flag(document, name)) {
+        words += &format!(" {flag}");
     }
     words
+}
+
+/// A parameter as it is typed; nothing of a switch that is off.
+pub(crate) fn flag(document: &Document, name: &str) -> Option<String> {
+    let one = |value: &Value| format!("--{name} {}", quoted(&bare(value)));
+    Some(match document.parameters.get(name)? {
+        Value::Bool(false) => return None,
+        Value::Bool(true) => format!("--{name}"),
+        Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join(" "),
+        value if TIME_KNOBS.contains(&name) => format!("--{name} {}ms", bare(value)),
+        value => one(value),
+    })
+}
+
+/// One word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    match !word.is_empty() && word.bytes().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 pub(crate) fn bare(value: &Value) -> String {
@@ -176,12 +200,25 @@ pub(crate) fn rows(document: &Document) -> Vec<Row> {
     }
     for (label, name, get) in TIMES {
         let cell = |target: &Target| {
+            if name.starts_with("not_ok_")
+                && let Some(patience) = still_waiting(document, target, get(&target.figures))
+            {
+                return Some(Cell { value: format!("> {} (still waiting)", short(patience)), spread: None });
+            }
             let spread = spread(target, name).map(|spread| (short(spread.min), short(spread.max)));
             Some(Cell { value: short(get(&target.figures)?), spread })
         };
         push(&mut rows, label, targets, cell);
     }
     rows
+}
+
+/// How long the laboratory looked, where it did not see the end that `known` would be of: nobody knew within that time.
+/// Earlier documents have the time of looking itself as a figure there.
+fn still_waiting(document: &Document, target: &Target, known: Option<f64>) -> Option<f64> {
+    let patience = document.parameters.get("patience")?.as_f64()?;
+    let waiting = target.figures.outcomes.get("waiting").is_some_and(|waiting| *waiting > 0);
+    (waiting && known.is_none_or(|known| known >= patience)).then_some(patience)
 }
 
 fn of(counts: &BTreeMap<String, u64>, name: &str) -> Option<Cell> {
@@ -235,8 +272,59 @@ fn grid(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::document::{Spread, Verdict};
+
+    #[test]
+    fn the_command_names_the_places_and_a_shell_can_take_it() {
+        let parameters = [
+            ("model", json!("gpt-5-mini")),
+            ("no-gate", json!(true)),
+            ("mock", json!("127.0.0.1:9001")),
+            ("target", json!(["LiteLLM 1.108.7=http://127.0.0.1:4010/v1", "it's=http://b/v1?a=b&c=d"])),
+        ];
+        let document = Document {
+            scenario: "crowd".to_owned(),
+            parameters: parameters.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..Document::default()
+        };
+        assert_eq!(
+            command(&document),
+            r"sluicegate bench crowd --mock 127.0.0.1:9001 --model gpt-5-mini --no-gate \
+              --target 'LiteLLM 1.108.7=http://127.0.0.1:4010/v1' --target 'it'\''s=http://b/v1?a=b&c=d'"
+                .replace("\\\n              ", "")
+        );
+    }
+
+    #[test]
+    fn patience_that_ran_out_is_no_time_after_which_anybody_knew() {
+        let waiting = |known| Target {
+            figures: Figures {
+                not_ok_p50_ms: known,
+                outcomes: [("waiting".to_owned(), 120)].into(),
+                ..Figures::default()
+            },
+            ..Target::default()
+        };
+        let document = |known| Document {
+            parameters: [("patience".to_owned(), json!(15_000.0))].into(),
+            targets: vec![waiting(known)],
+            rounds: 1,
+            ..Document::default()
+        };
+        let median = |known| {
+            let text = render(&document(known));
+            let line = text.lines().find_map(|line| line.trim().strip_prefix("error known after p50 ms"));
+            line.unwrap_or_else(|| panic!("{text}")).trim().to_owned()
+        };
+        // As documents have it, and as they had it.
+        for known in [None, Some(15_007.7)] {
+            assert_eq!(median(known), "> 15000 (still waiting)");
+        }
+        assert_eq!(median(Some(20.0)), "20.0");
+    }
 
     fn target(name: &str, calls: u64, p50: Option<f64>) -> Target {
         let figures = Figures { calls, ok: calls, p50_ms: p50, ..Figures::default() };

@@ -204,10 +204,61 @@ async fn the_report_has_the_names_that_scripts_rely_on() {
     assert!(document["verdict"]["sentence"].is_string());
     let fates = document["targets"][1]["fates"].as_object().unwrap();
     assert_eq!(fates.len(), 2, "the header that was named is what is counted");
+    let own = document["targets"][0]["fates"].as_object().unwrap();
+    assert!(own.is_empty(), "it is named for targets alone: {own:?}");
+    let told: Vec<_> = document["parameters"]["target"].as_array().unwrap().iter().collect();
+    assert!(told[1] == "nobody=http://127.0.0.1:9/v1" && told.len() == 2, "{told:?}");
+    assert_eq!(document["parameters"]["fate-header"], "x-request-id");
     assert_eq!(
         document,
         serde_json::to_value(serde_json::from_value::<Document>(document.clone()).unwrap()).unwrap()
     );
+}
+
+#[tokio::test]
+async fn a_target_that_answers_no_call_is_told_with_its_words_and_a_hint() {
+    for (script, parts) in [
+        ("401", ["401 Unauthorized: ", "put it into OPENAI_API_KEY"]),
+        ("404", ["404 Not Found: ", "`/v1` and all"]),
+        ("400", ["400 Bad Request: ", "`gpt-5-mini`? --model"]),
+    ] {
+        let [mock, bad] = [Mock::start_local(Options::strict()), Mock::start_local(Options::strict())];
+        let (mock, bad) = (mock.await.unwrap(), bad.await.unwrap());
+        bad.set_script(script.parse().unwrap());
+        let mut settings = settings("crowd", mock.addr(), &typed(1));
+        settings.targets =
+            [("bad", format!("http://{}/v1", bad.addr())), ("dark", "http://nowhere.invalid/v1".into())]
+                .map(|(name, url)| (name.to_owned(), url.parse().unwrap()))
+                .into();
+        let document =
+            experiment::run(&settings, Path::new("/nowhere"), &ProgressBar::hidden()).await.unwrap();
+        let why = document.targets[1].cannot.clone().unwrap();
+        assert!(why.contains(&format!("http://{}/v1/chat/completions: ", bad.addr())), "{why}");
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        assert!(document.targets[2].cannot.as_ref().unwrap().ends_with("unknown host"), "{document:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_experiment_that_is_ended_leaves_the_mock_as_it_was_found() {
+    let mock = Mock::start_local(Options::strict()).await.unwrap();
+    mock.set_script("ok 3x; 418".parse().unwrap());
+    let typed = Typed { endless: Some(true), ..typed(12) };
+    let settings = settings("hang", mock.addr(), &typed);
+    // It is told to end when a call hangs at the provider, which is in the middle of a round.
+    let script = format!("http://{}/__script", mock.addr()).parse().unwrap();
+    let http = lab::web::client().unwrap();
+    let script = async || lab::web::fetch(&http, http::Method::GET, &script, String::new()).await.unwrap().1;
+    let told = async {
+        while !String::from_utf8_lossy(&script().await).contains("hang") {
+            tokio::task::yield_now().await;
+        }
+        anyhow::anyhow!("enough")
+    };
+    let ended = experiment::run_until(&settings, Path::new("/nowhere"), &ProgressBar::hidden(), told).await;
+    assert_eq!(ended.err().unwrap().to_string(), "enough");
+    assert_eq!(script().await, r#"{"script":"ok 3x; 418"}"#);
+    assert_eq!(mock.tuning().latency, Duration::ZERO);
 }
 
 #[tokio::test]

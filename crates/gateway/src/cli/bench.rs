@@ -16,6 +16,7 @@ pub fn run(arguments: &lab::cli::Bench) -> ExitCode {
 
 /// Relays until the process is ended.
 pub fn relay(listen: SocketAddr, upstream: SocketAddr) -> ExitCode {
+    lab::process::end_with_laboratory();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = runtime
         .map_err(anyhow::Error::from)

@@ -38,6 +38,9 @@ fn start(flags: &Flags) -> anyhow::Result<ExitCode> {
     let reloads = reload::Watch::new(flags.clone(), environment, config.clone(), &provenance);
     raise_open_files();
     make_room_for_open_files();
+    // It makes a thread, and so comes after that.
+    #[cfg(feature = "lab")]
+    lab::process::end_with_laboratory();
     let observer = Arc::new(observe(&config)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let gate = Gateway::new(config.clone(), World::real(), observer.clone());
@@ -130,6 +133,8 @@ fn make_room_for_open_files() {
 
 /// Runs the scripted provider until a signal ends it.
 pub fn mock(options: sim::mock::Options) -> ExitCode {
+    #[cfg(feature = "lab")]
+    lab::process::end_with_laboratory();
     let served = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::child::Running;
+use crate::child::{Mock, Running};
+use crate::client;
 use crate::until::{secs, until};
 
 fn bench(arguments: &str) -> Output {
@@ -133,7 +134,22 @@ fn a_report_is_a_page_with_its_numbers_beside_it() {
     let page = fs::read_to_string(&page).expect("the page");
     assert!(page.contains("all 7 callers got a whole answer"), "{page}");
     assert!(page.contains("nobody was not measured"), "{page}");
+    assert!(page.contains("--target nobody=http://127.0.0.1:9/v1"), "the command has the places");
+    assert!(told.contains("127.0.0.1:9/v1/chat/completions: connection refused"), "{told}");
     assert!(!page.contains("<script") && !page.contains("src="), "{page}");
+}
+
+#[test]
+fn where_no_target_answers_the_experiment_has_failed() {
+    let output = bench(
+        "crowd --calls 2 --latency 10ms --rounds 1 --no-gate --target a=http://127.0.0.1:9/v1 --target \
+         b=http://nowhere.invalid/v1",
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("a: it answered no call") && told.contains("b: it answered no call"), "{told}");
+    assert!(told.contains("connection refused") && told.contains("no target answered"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("direct"), "what was measured is shown");
 }
 
 #[test]
@@ -141,7 +157,10 @@ fn bad_arguments_are_refused_before_anything_is_started() {
     for (arguments, code, why) in [
         ("", 2, "SCENARIO"),
         ("croud", 2, "crowd"),
+        ("", 2, "A crowd with one question"),
         ("crowd --target there", 2, "NAME=URL"),
+        ("crowd --target foo=bar", 2, "`bar`: no URL"),
+        ("crowd --latency 5s --patience 5s", 1, "--patience"),
         ("crowd --capacity 3", 1, "--capacity means nothing in `crowd`"),
         ("crowd --direct http://127.0.0.1:9/v1", 1, "nobody answers at http://127.0.0.1:9/v1"),
     ] {
@@ -154,17 +173,90 @@ fn bad_arguments_are_refused_before_anything_is_started() {
 
 #[tokio::test]
 async fn whoever_ends_it_ends_what_it_started() {
-    let mut bench = Running::start(&["bench", "hang", "--endless"], &[], &[]);
-    let started = async || Some(children(bench.pid())).filter(|children| children.len() == 2);
-    let children = until("mock and gate run", secs(20), started).await;
-    bench.signal("TERM");
-    // Its last words are read by a thread of the test's, which may be behind.
-    bench.says("sluicegate bench: terminated").await;
-    assert_eq!(bench.exit(secs(10)).await, Some(1));
-    assert_eq!(bench.log(), "sluicegate bench: terminated");
-    for child in children {
-        assert!(!fs::exists(format!("/proc/{child}")).expect("Linux"), "{child} is still there");
+    for (signal, word) in endings() {
+        let (mut bench, directories) = hanging(&[]);
+        let children = started(&bench, 2).await;
+        bench.signal(signal);
+        // Its last words are read by a thread of the test's, which may be behind.
+        let last = format!("sluicegate bench: {word}");
+        bench.says(&last).await;
+        assert_eq!(bench.exit(secs(10)).await, Some(1));
+        assert_eq!(bench.log(), last);
+        for child in children {
+            assert!(!runs(child), "{child} is still there");
+        }
+        assert_eq!(left_in(&directories), 0, "after SIG{signal}");
     }
+}
+
+#[tokio::test]
+async fn what_it_started_does_not_outlive_it_when_it_is_killed() {
+    let (bench, directories) = hanging(&[]);
+    let children = started(&bench, 2).await;
+    bench.signal("KILL");
+    let over = async || (!children.iter().any(|child| runs(*child))).then_some(());
+    until("mock and gate end", secs(20), over).await;
+    assert_eq!(left_in(&directories), 0);
+}
+
+#[tokio::test]
+async fn a_mock_that_was_there_is_left_as_it_was_found_by_every_signal() {
+    let mock = Mock::start(&["--script", "ok 3x; 418", "--latency", "7ms"]).await;
+    let state = async || {
+        let [script, limits] = ["/__script", "/__limits"].map(|path| client::get(mock.at, path));
+        (script.await.json(), limits.await.json())
+    };
+    let before = state().await;
+    for (signal, _) in endings() {
+        let direct = format!("http://{}/v1", mock.at);
+        let (mut bench, _directories) = hanging(&["--direct", &direct]);
+        let steered = async || state().await.0.to_string().contains("hang").then_some(());
+        until("the mock hangs", secs(20), steered).await;
+        bench.signal(signal);
+        assert_eq!(bench.exit(secs(10)).await, Some(1));
+        assert_eq!(state().await, before, "after SIG{signal}");
+    }
+}
+
+/// The signals that end it, and what it says then. Where the tests run under `nohup`, so does it, and stays.
+fn endings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = [("TERM", "terminated"), ("HUP", "hung up"), ("INT", "interrupted")];
+    let ignored = lab::procfs::ignores_hangup();
+    all.into_iter().filter(move |(signal, _)| *signal != "HUP" || !ignored)
+}
+
+/// An experiment that has no end, with a place for its directories.
+fn hanging(arguments: &[&str]) -> (Running, tempfile::TempDir) {
+    let directories = tempfile::tempdir().expect("a directory");
+    let place = directories.path().to_str().expect("a name").to_owned();
+    let all = [&["bench", "hang", "--endless", "--patience", "1h"], arguments].concat();
+    (Running::start(&all, &[("TMPDIR", &place)], &[]), directories)
+}
+
+async fn started(bench: &Running, number: usize) -> Vec<u32> {
+    let all = async || Some(children(bench.pid())).filter(|children| children.len() == number);
+    let all = until("mock and gate run", secs(20), all).await;
+    // A process that was made is a copy of its parent until it runs its own program.
+    let own =
+        async || all.iter().all(|child| names(*child).is_some_and(|name| name != "bench")).then_some(());
+    until("they run their programs", secs(20), own).await;
+    all
+}
+
+/// The command that a process runs.
+fn names(process: u32) -> Option<String> {
+    let words = fs::read_to_string(format!("/proc/{process}/cmdline")).ok()?;
+    words.split('\0').nth(1).map(str::to_owned)
+}
+
+/// One that has ended but whose parent has not asked for it yet is no longer running.
+fn runs(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+}
+
+fn left_in(directory: &tempfile::TempDir) -> usize {
+    fs::read_dir(directory.path()).expect("a directory").count()
 }
 
 /// The processes that this one has started.

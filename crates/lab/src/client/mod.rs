@@ -57,7 +57,11 @@ impl Place {
         Ok(Place { uri: uri.parse()?, headers, fate })
     }
 
-    fn request(&self, sdk: &Sdk, ask: &Ask, retried: u32) -> Result<Request<Full<Bytes>>, http::Error> {
+    pub fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub fn request(&self, sdk: &Sdk, ask: &Ask, retried: u32) -> Result<Request<Full<Bytes>>, http::Error> {
         let mut request = Request::post(self.uri.clone()).body(Full::new(ask.body.clone()))?;
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().extend(

@@ -100,11 +100,22 @@ pub(super) fn shares(document: &Document) -> Vec<Element> {
     };
     let fates = {
         let all = names(&document.targets, |figures| figures.fates.keys());
-        let class = |number, _: &str| format!("fate-{}", number % 6);
+        let class = |number, name: &str| format!("fate-{}", colour(number, name));
         let words = "By its own word, in a header of its answers.";
         stacks(document, ("What the proxy did with the calls", words), &all, |figures| &figures.fates, class)
     };
     outcomes.into_iter().chain(fates).collect()
+}
+
+/// Of a fate: what a gate calls by the same name has the same colour on every page.
+fn colour(number: usize, name: &str) -> usize {
+    match name {
+        "joined" => 0,
+        "miss" => 2,
+        "hit" => 3,
+        "bypass" => 5,
+        _ => [1, 4][number % 2],
+    }
 }
 
 fn stacks(

@@ -4,13 +4,13 @@ use super::markup::{Element, element, text};
 use super::plot::{Path, Plot, legend, line, mark, percent, sample, stretched};
 use super::scale::{Scale, time};
 use super::{Pick, measured, picked, short_time};
-use crate::document::{Document, Figures, Target};
+use crate::document::{Document, Target};
 
 const HEIGHT: f64 = 240.0;
 const QUANTILES: [(f64, &str, &str); 3] =
     [(0.5, "p50", "circle"), (0.95, "p95", "square"), (0.99, "p99", "triangle")];
 
-/// For each target, which share of its calls had a whole answer after how long.
+/// For each target, which share of its whole answers was there after how long. Those without one are counted beside it.
 pub(super) fn curves(document: &Document) -> Option<Element> {
     let took: Vec<(&str, &Target, Vec<f64>)> = measured(document)
         .map(|(style, target)| (style, target, took(target)))
@@ -19,27 +19,26 @@ pub(super) fn curves(document: &Document) -> Option<Element> {
     if took.is_empty() {
         return None;
     }
+    let missing =
+        element("ul").class("missing").all(measured(document).filter_map(|(_, target)| missing(target)));
     let across = Scale::over(took.iter().flat_map(|(_, _, took)| took.iter().copied()));
     let level = |share: f64| HEIGHT * (1.0 - share);
-    let lines = took.iter().filter_map(|(style, target, took)| curve(style, target, took, across));
-    let marks = took.iter().flat_map(|(style, target, _)| {
-        let share = target.figures.ok as f64 / target.figures.calls.max(1) as f64;
-        percentiles(&target.figures)
-            .into_iter()
-            .map(move |(quantile, shape, at)| mark(shape, across.place(at), level(quantile * share), style))
+    let lines = took.iter().filter_map(|(style, _, took)| curve(style, took, across));
+    let marks = took.iter().flat_map(|(style, _, took)| {
+        QUANTILES
+            .map(|(quantile, _, shape)| mark(shape, across.place(at(took, quantile)), level(quantile), style))
     });
     let inside = std::iter::once(stretched(HEIGHT, lines)).chain(marks).collect();
     let left = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (level(share), format!("{} %", share * 100.0)));
-    let about = "Share of the calls with a whole answer over time, one curve for each target".to_owned();
+    let about = "Share of the whole answers that were there over time, one curve for each target".to_owned();
     let axis = if matches!(across, Scale::Log(..)) { "time, logarithmic" } else { "time" };
     let plot = Plot { across, height: HEIGHT, about, axis, left: left.into() }.draw(time, inside);
-    let words = "The share of all calls that had their whole answer after this time, counted from when they should \
-                 have been sent. The further left the better; a curve that ends below 100 % means that the others \
-                 got none. The curves have the calls of all rounds; the marks are the percentiles of the table, so they may \
-                 lie beside them.";
+    let words = "The share of the whole answers that were there after this time, counted from when their calls should \
+                 have been sent. The further left the better. Curves and marks are of whole answers alone, those of \
+                 all rounds together; the table has medians over the rounds, which may differ a little.";
     let targets = took.iter().map(|(style, target, _)| (stroke(style), target.name.clone()));
     let figure = element("figure").add(text("h3", "How long the answers took")).add(text("p", words));
-    Some(figure.add(legend(targets.chain(shapes(3)))).add(plot))
+    Some(figure.add(legend(targets.chain(shapes(3)))).add(plot).add(missing))
 }
 
 /// Of whole answers, ascending.
@@ -50,8 +49,26 @@ fn took(target: &Target) -> Vec<f64> {
     took
 }
 
-fn curve(style: &str, target: &Target, took: &[f64], across: Scale) -> Option<Element> {
-    let share = |count: usize| HEIGHT * (1.0 - count as f64 / target.timeline.len() as f64);
+/// The least time within which such a share of the answers was there; `took` is not empty.
+fn at(took: &[f64], quantile: f64) -> f64 {
+    let number = (took.len() as f64 * quantile).ceil() as usize;
+    took.get(number.max(1) - 1).copied().unwrap_or_default()
+}
+
+/// A target's calls that have no place on the curve, so that nobody takes the others for all.
+fn missing(target: &Target) -> Option<Element> {
+    let rounds = || target.per_round.iter();
+    let others: u64 = rounds().map(|round| round.calls.saturating_sub(round.ok)).sum();
+    let calls: u64 = rounds().map(|round| round.calls).sum();
+    let words = format!(
+        "{}: {others} of {calls} calls failed, were refused or were still waiting: not in this chart",
+        target.name
+    );
+    (others > 0).then(|| text("li", words))
+}
+
+fn curve(style: &str, took: &[f64], across: Scale) -> Option<Element> {
+    let share = |count: usize| HEIGHT * (1.0 - count as f64 / took.len() as f64);
     let mut path = Path::default();
     path.go(0.0, HEIGHT);
     let mut drawn = 0.0;
@@ -67,11 +84,6 @@ fn curve(style: &str, target: &Target, took: &[f64], across: Scale) -> Option<El
     path.down(share(took.len()));
     path.across(100.0);
     path.drawn(format!("curve {style}"))
-}
-
-fn percentiles(figures: &Figures) -> Vec<(f64, &'static str, f64)> {
-    let at = [figures.p50_ms, figures.p95_ms, figures.p99_ms];
-    QUANTILES.iter().zip(at).filter_map(|((quantile, _, shape), at)| Some((*quantile, *shape, at?))).collect()
 }
 
 fn stroke(style: &str) -> Element {
@@ -134,4 +146,16 @@ fn ranges(document: &Document, title: &str, words: &str, range: Pick) -> Option<
     let marks = rows.iter().map(|(_, _, marks)| marks.len()).max().unwrap_or(0);
     let figure = element("figure").add(text("h3", title)).add(text("p", words));
     Some(figure.add(legend(shapes(marks))).add(plot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_on_the_curve_of_whole_answers() {
+        let took: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(QUANTILES.map(|(quantile, ..)| at(&took, quantile)), [50.0, 95.0, 99.0]);
+        assert_eq!(QUANTILES.map(|(quantile, ..)| at(&[7.0], quantile)), [7.0; 3]);
+    }
 }

@@ -11,14 +11,12 @@ mod scale;
 mod timeline;
 
 use crate::document::{Document, Figures, Finding, Target};
-use crate::table::{Row, command, rows, short};
+use crate::table::{A_SECOND, OF_WHAT, Row, command, flag, rows, short};
 use markup::{Element, element, text};
 
 const STYLE: &str = include_str!("style.css");
 /// Classes of targets: the first target, the gate, and the others, who share what is left.
 const STYLES: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
-
-const PERCENTILES: &str = "Percentiles are of whole answers: 95 of 100 took no longer than the p95.";
 
 /// A section for each document, with a table of contents if there are several.
 pub fn html(documents: &[Document]) -> String {
@@ -45,35 +43,59 @@ pub fn html(documents: &[Document]) -> String {
 
 /// What there is, and what can be compared in all of it.
 fn contents(documents: &[Document]) -> Element {
-    let columns = ["sent to", "calls", "whole answers", "calls at the provider", "p50", "slowest"];
-    let head = element("tr").all(columns.map(|name| text("th", name).set("scope", "col")));
-    let rows = documents.iter().enumerate().flat_map(|(number, document)| glance(number, document));
+    let head = element("tr").all(COLUMNS.map(|name| text("th", name).set("scope", "col")));
+    let rows = documents
+        .iter()
+        .enumerate()
+        .flat_map(|(number, document)| glance(number, document, &differing(documents, document)));
     let table = element("table").add(element("thead").add(head)).add(element("tbody").all(rows));
-    let words = "direct is the provider itself, with no proxy before it. Times are of whole answers, from when a call \
-                 should have been sent; half of them took no longer than the p50.";
+    let words = "direct is the provider itself, with no proxy before it. Errors are those that callers knew of, with a \
+                 status or without one; still waiting had nothing when the laboratory stopped to look. Times are of \
+                 whole answers alone, from when a call should have been sent; half of them took no longer than the p50.";
     element("nav").class("contents").add(element("div").class("wide").add(table)).add(text("p", words))
 }
 
+const COLUMNS: [&str; 8] = [
+    "sent to",
+    "calls",
+    "whole answers",
+    "errors",
+    "still waiting",
+    "calls at the provider",
+    "p50",
+    "slowest",
+];
+
+/// What tells this experiment from the others of its scenario: the parameters that not all of them have alike.
+fn differing(documents: &[Document], document: &Document) -> Vec<String> {
+    let others = || documents.iter().filter(|other| other.scenario == document.scenario);
+    let differs =
+        |name: &str| others().any(|other| other.parameters.get(name) != document.parameters.get(name));
+    document.parameters.keys().filter(|name| differs(name)).filter_map(|name| flag(document, name)).collect()
+}
+
 /// The name of an experiment, and a line for each target.
-fn glance(number: usize, document: &Document) -> Vec<Element> {
+fn glance(number: usize, document: &Document, differing: &[String]) -> Vec<Element> {
     let link = text("a", format!("{}: {}", document.scenario, document.title));
     let link = link.set("href", format!("#{}", anchor(number)));
-    let name = element("th").set("scope", "rowgroup").set("colspan", 6).add(link);
+    let with = (!differing.is_empty()).then(|| {
+        let flags = differing.iter().flat_map(|flag| [text("span", " "), text("span", flag).class("flag")]);
+        element("small").class("differing").all(flags)
+    });
+    let name = element("th").set("scope", "rowgroup").set("colspan", COLUMNS.len()).add(link).add(with);
     let line = |target: &Target| {
         let figures = &target.figures;
         let row = element("tr").add(text("th", &target.name).set("scope", "row"));
         if target.cannot.is_some() {
-            return row.add(text("td", "not measured").set("colspan", 5));
+            return row.add(text("td", "not measured").set("colspan", COLUMNS.len() - 1).class("absent"));
         }
         let time = |time: Option<f64>| time.map_or("–".to_owned(), scale::time);
         let counted = figures.upstream_calls.map_or("–".to_owned(), |calls| calls.to_string());
-        let counts = [figures.calls.to_string(), figures.ok.to_string(), counted];
-        row.all(
-            counts
-                .into_iter()
-                .chain([time(figures.p50_ms), time(figures.max_ms)])
-                .map(|cell| text("td", cell)),
-        )
+        let waiting = figures.outcomes.get("waiting").copied().unwrap_or(0);
+        let errors = figures.calls.saturating_sub(figures.ok + waiting);
+        let counts = [figures.calls, figures.ok, errors, waiting].map(|count| count.to_string());
+        let counts = counts.into_iter().chain([counted]);
+        row.all(counts.chain([time(figures.p50_ms), time(figures.max_ms)]).map(|cell| text("td", cell)))
     };
     std::iter::once(element("tr").class("named").add(name)).chain(document.targets.iter().map(line)).collect()
 }
@@ -177,12 +199,14 @@ fn figures(document: &Document) -> Element {
     let body = element("tbody").all(rows(document).into_iter().map(line));
     let table = element("table").add(element("thead").add(head)).add(body);
     let words = match document.rounds {
-        0 | 1 => format!("Counts and times of one round. {PERCENTILES}"),
+        0 | 1 => format!("Counts and times of one round. {OF_WHAT}"),
         rounds => format!(
             "Times are medians of {rounds} rounds, counts those of the middle one; small: the smallest and the largest \
-             of the rounds. {PERCENTILES}"
+             of the rounds. {OF_WHAT}"
         ),
     };
+    let throughput = document.targets.iter().any(|target| target.figures.ok_per_second.is_some());
+    let words = if throughput { format!("{words} {A_SECOND}") } else { words };
     element("figure")
         .class("figures")
         .add(text("h3", "The figures"))

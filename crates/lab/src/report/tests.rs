@@ -167,6 +167,46 @@ fn several_documents_are_sections_with_a_table_of_contents() {
 }
 
 #[test]
+fn the_contents_tell_errors_from_waiting_and_what_differs_between_two_of_a_kind() {
+    let named = |name: &str, latency: f64| {
+        let parameters = [("latency".to_owned(), latency.into()), ("calls".to_owned(), 5.into())].into();
+        Document {
+            parameters,
+            targets: vec![target("direct", &["ok", "503", "cut", "waiting"])],
+            ..document(name)
+        }
+    };
+    let page = html(&[named("crowd", 100.0), named("crowd", 250.0), named("outage", 100.0)]);
+    let nav = page.split_once("<nav").and_then(|(_, rest)| rest.split_once("</nav>")).unwrap().0;
+    assert!(nav.contains(">errors</th>") && nav.contains(">still waiting</th>"), "{nav}");
+    // Calls, whole answers, errors, still waiting.
+    assert!(nav.contains("<td>4</td><td>1</td><td>2</td><td>1</td>"), "{nav}");
+    assert!(nav.contains(">--latency 100ms<") && nav.contains(">--latency 250ms<"), "{nav}");
+    assert_eq!(nav.matches("--").count(), 2, "an experiment that is alone needs no flags: {nav}");
+}
+
+#[test]
+fn calls_without_a_whole_answer_are_counted_below_the_curve() {
+    let page = html(&[document("outage")]);
+    assert!(page.contains("direct: 3 of 5 calls failed, were refused or were still waiting"), "{page}");
+    assert!(page.contains("failed: 1 of 1 calls"), "{page}");
+}
+
+#[test]
+fn a_fate_has_its_colour_whatever_the_others_are() {
+    let fates = |names: &[&str]| {
+        let fates = names.iter().map(|name| ((*name).to_owned(), 3)).collect();
+        let figures = Figures { calls: 9, fates, ..Figures::default() };
+        html(&[Document { targets: vec![Target { figures, ..Target::default() }], ..Document::default() }])
+    };
+    for names in [&["miss"][..], &["hit", "joined", "miss"], &["a", "b", "bypass", "miss"]] {
+        let page = fates(names);
+        let (before, _) = page.split_once("miss (asked").unwrap();
+        assert!(before.rsplit_once("<rect").unwrap().1.contains("fate-2"), "{names:?}");
+    }
+}
+
+#[test]
 fn the_verdict_comes_first_and_what_could_not_be_measured_is_said() {
     let page = html(&[document("crowd")]);
     let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words} is missing"));
@@ -208,8 +248,9 @@ fn known(value: &Value, known: &mut BTreeSet<String>) {
 #[test]
 fn no_number_is_the_pages_own_but_those_of_its_axes() {
     let document = document("stream");
-    // The number of a round is counted from one, curves end at most at 100 %.
-    let mut allowed = ["1", "100"].map(str::to_owned).into();
+    // The number of a round is counted from one, curves end at 100 %, and 95 of 100 is what p95 means. Three calls are
+    // without a whole answer, two of them with an error.
+    let mut allowed = ["1", "95", "100", "3", "2"].map(str::to_owned).into();
     known(&serde_json::to_value(&document).unwrap(), &mut allowed);
     for (around, text) in texts(&html(&[document])) {
         if around.contains("style") || around.contains("class=\"tick") {

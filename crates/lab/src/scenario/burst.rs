@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::say::{answered, at_once, beside, judge, upstream};
+use super::say::{answered, at_once, beside, how_others_ended, judge, nearly_all, upstream};
 use super::{Rig, Scenario, Setup, different, equal, time};
 use crate::document::{Document, Target, Verdict};
 use crate::knobs::Knobs;
@@ -133,10 +133,17 @@ fn crowd(document: &Document) -> Verdict {
 
 fn distinct(document: &Document) -> Verdict {
     judge(document, |direct, target| {
+        // The few that came through stand on no staircase, whatever the others would have stood on.
+        for (whose, calls) in [("", target), ("direct: ", direct)] {
+            if !nearly_all(calls) {
+                let (said, others) = (answered(calls), how_others_ended(calls));
+                return format!("{whose}{said} ({others}), so a staircase can't be told");
+            }
+        }
         let slowest = beside(target.figures.max_ms, direct.figures.max_ms);
         let steps = match (target.figures.max_ms, direct.figures.max_ms) {
             (Some(slowest), Some(direct)) => slowest / direct.max(f64::MIN_POSITIVE),
-            _ => return format!("{}, and none was whole to compare", answered(target)),
+            _ => return format!("{}, without their times", answered(target)),
         };
         if steps < STEP {
             return format!("{}, without a staircase: the slowest took {slowest}", answered(target));

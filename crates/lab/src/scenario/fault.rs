@@ -122,12 +122,10 @@ fn without(target: &Target) -> String {
     match (known, waiting) {
         (0, 0) => String::new(),
         (known, 0) => format!(" and {known} an error, at the median after {after}"),
-        (0, waiting) => {
-            format!(" and {waiting} were still waiting after {after}, when the laboratory stopped to look")
-        }
+        (0, waiting) => format!(" and {waiting} were still waiting when the laboratory stopped to look"),
         (known, waiting) => format!(
-            ", {known} an error, and {waiting} were still waiting when the laboratory stopped to look, at the median \
-             after {after}"
+            ", {known} an error, at the median after {after}, and {waiting} were still waiting when the laboratory \
+             stopped to look"
         ),
     }
 }
@@ -150,7 +148,7 @@ fn flood(document: &Document) -> Verdict {
     let per_second = |target: &Target| target.figures.ok_per_second.unwrap_or(0.0);
     judge(document, |direct, target| {
         format!(
-            "{} (direct {}){}, {:.0} a second (direct {:.0}), half of them within {} and 99 of 100 within {}; {}{}",
+            "{} (direct {}){}, {:.0} whole answers a second of the round (direct {:.0}), half of the whole answers within {} and 99 of 100 of them within {}; {}{}",
             answered(target),
             direct.figures.ok,
             without(target),

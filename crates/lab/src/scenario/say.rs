@@ -36,6 +36,22 @@ pub(super) fn answered(target: &Target) -> String {
     }
 }
 
+/// So many are missing at most where something is said of all: one in twenty.
+pub(super) fn nearly_all(target: &Target) -> bool {
+    let figures = &target.figures;
+    figures.ok > 0 && figures.ok * 20 >= figures.calls * 19
+}
+
+/// How the others ended: `12 with 429, 3 with connect`.
+pub(super) fn how_others_ended(target: &Target) -> String {
+    let others = target.figures.outcomes.iter().filter(|(name, count)| *name != "ok" && **count > 0);
+    let said: Vec<String> = others.map(|(name, count)| format!("{count} with `{name}`")).collect();
+    match said.is_empty() {
+        true => format!("{} did not", target.figures.calls - target.figures.ok),
+        false => format!("the others ended {}", said.join(", ")),
+    }
+}
+
 /// `the provider got 1 call (direct 200)`, where it counts.
 pub(super) fn upstream(target: &Target, direct: &Target) -> String {
     match (target.figures.upstream_calls, direct.figures.upstream_calls) {

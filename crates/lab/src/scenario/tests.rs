@@ -54,6 +54,25 @@ fn a_staircase_is_told_by_its_steps() {
     let nothing = Figures { max_ms: None, ok: 0, failed: 20, ..whole(20, 0, 1.0) };
     let none = sentence("distinct", vec![direct(), target("other", nothing)]);
     assert!(none.contains("0 of 20 callers"), "{none}");
+    assert!(none.contains("can't be told"), "{none}");
+}
+
+#[test]
+fn no_staircase_is_told_of_the_few_that_came_through() {
+    let outcomes = |ok, broken| [("ok", ok), ("broken", broken)].map(|(n, c)| (n.to_owned(), c)).into();
+    let few = Figures { ok: 30, failed: 970, outcomes: outcomes(30, 970), ..whole(1000, 1000, 1600.0) };
+    let direct = || target("direct", whole(1000, 1000, 1500.0));
+    let said = sentence("distinct", vec![direct(), target("other", few.clone())]);
+    assert_eq!(
+        said,
+        "other: 30 of 1000 callers got a whole answer (the others ended 970 with `broken`), so a staircase can't be \
+         told."
+    );
+    let said = sentence("distinct", vec![target("direct", few), target("gate", whole(1000, 1000, 1600.0))]);
+    assert!(said.contains("gate: direct: 30 of 1000") && !said.contains("without a staircase"), "{said}");
+    let most = Figures { ok: 990, failed: 10, outcomes: outcomes(990, 10), ..whole(1000, 1000, 1600.0) };
+    let said = sentence("distinct", vec![direct(), target("other", most)]);
+    assert!(said.contains("990 of 1000 callers") && said.contains("without a staircase"), "{said}");
 }
 
 #[test]
@@ -64,16 +83,18 @@ fn those_without_an_answer_are_told_apart_from_those_who_still_wait() {
         ok: 40,
         failed: 100,
         refused: 20,
-        not_ok_p50_ms: Some(15_000.0),
+        not_ok_p50_ms: Some(10_000.0),
         outcomes,
         ..whole(160, 160, 105.0)
     };
     let said = sentence("hang", vec![target("direct", whole(160, 160, 105.0)), target("gate", figures)]);
     assert!(
-        said.contains("40 of 160 callers got a whole answer, 20 an error, and 100 were still waiting"),
+        said.contains(
+            "40 of 160 callers got a whole answer, 20 an error, at the median after 10.00 s, and 100 were still \
+             waiting when the laboratory stopped to look (direct: 160);"
+        ),
         "{said}"
     );
-    assert!(said.contains("after 15.00 s (direct: 160);"), "{said}");
 }
 
 #[test]
