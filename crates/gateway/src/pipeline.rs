@@ -506,6 +506,9 @@ fn or_give_up<T>(
     };
     // The provider was asked, whatever its answer will be worth to this caller.
     call.record.attempts = seat.flight().attempts();
+    if call.record.attempts == 0 && call.record.fate != Fate::Joined {
+        aloft.provider.standing.handles.shed(refusal.row().reason.unwrap_or_default());
+    }
     Poll::Ready(Err(refusal))
 }
 

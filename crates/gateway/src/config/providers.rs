@@ -17,6 +17,8 @@ use super::suggest;
 const ALWAYS: [&str; 2] = ["openai", "anthropic"];
 /// How long a window is open.
 const MAX_WAIT: Duration = Duration::from_millis(20);
+/// Less is below what timers can tell.
+const SHORTEST_WINDOW: Duration = Duration::from_millis(1);
 /// More is a slip of the pen: it would hold up every call.
 const LONGEST_WINDOW: Duration = Duration::from_secs(60);
 
@@ -209,9 +211,9 @@ impl Resolver<'_> {
         let max_size = self.own_or_global(name, "window.max_size", own.max_size, global.max_size);
         let max_wait = self.own_or_global(name, "window.max_wait", own.max_wait, global.max_wait);
         let max_wait = max_wait.map_or(MAX_WAIT, |period| period.0);
-        if max_wait.is_zero() || max_wait > LONGEST_WINDOW {
+        if !(SHORTEST_WINDOW..=LONGEST_WINDOW).contains(&max_wait) {
             let path = format!("providers.{name}.window.max_wait");
-            self.fault(&path, "`max_wait` must be from 1ms to 60s");
+            self.fault(&path, "`window.max_wait` must be from 1ms to 60s");
         }
         let max_size = max_size.map_or(16, |most| most as usize);
         Window { enabled: enabled.unwrap_or(false), max_size, max_wait }

@@ -17,7 +17,7 @@ use guard::window::Cause;
 const OTHER: &str = "other";
 
 /// Why a flight got no permit; the last one is for what is none of these.
-const SHED: [&str; 4] = ["queue_full", "queue_timeout", "deadline", OTHER];
+const SHED: [&str; 5] = ["queue_full", "queue_timeout", "deadline", "shutdown", OTHER];
 
 /// The counters of one provider.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl TargetHandles {
         self.families.window.observe(time.as_secs_f64());
     }
 
-    /// Counts a flight that got no permit: `queue_full`, `queue_timeout` or `deadline`; any other
+    /// Counts a flight that got no permit: `queue_full`, `queue_timeout`, `deadline` or `shutdown`; any other
     /// reason is `other`.
     pub fn shed(&self, reason: &str) {
         let at = SHED.iter().position(|known| *known == reason).unwrap_or(SHED.len() - 1);

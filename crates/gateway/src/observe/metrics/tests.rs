@@ -196,19 +196,19 @@ fn waves_and_waiting_in_the_window_are_counted_under_the_promised_names() {
 fn flights_without_a_permit_are_counted_by_a_few_reasons() {
     let metrics = Metrics::default();
     let target = metrics.target("openai");
-    for reason in ["queue_full", "queue_timeout", "deadline"] {
+    for reason in ["queue_full", "queue_timeout", "deadline", "shutdown"] {
         target.shed(reason);
         target.shed(reason);
     }
     (0..10_000).for_each(|n| target.shed(&format!("reason-{n}")));
     let page = page(&metrics);
-    for reason in ["queue_full", "queue_timeout", "deadline"] {
+    for reason in ["queue_full", "queue_timeout", "deadline", "shutdown"] {
         let series = format!(r#"sluicegate_shed_total{{provider="openai",reason="{reason}"}}"#);
         assert_eq!(value(&page, &series), Some(2.0), "{page}");
     }
     let other = r#"sluicegate_shed_total{provider="openai",reason="other"}"#;
     assert_eq!(value(&page, other), Some(10_000.0), "{page}");
-    assert_eq!(page.lines().filter(|line| line.starts_with("sluicegate_shed_total{")).count(), 4, "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("sluicegate_shed_total{")).count(), 5, "{page}");
 }
 
 #[test]

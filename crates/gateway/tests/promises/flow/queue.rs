@@ -311,6 +311,8 @@ async fn the_wait_counts_toward_the_deadline_and_is_no_fault_of_the_provider() {
         assert!(reply.took <= millis(took), "{:?}", reply.took);
     }
     assert_eq!(spy.count(), 4, "the late one was asked for, and two never");
+    let shed = "sluicegate_shed_total{provider=\"openai\",reason=\"deadline\"}";
+    assert_eq!(metric(&world, shed), 2, "those two");
     let outcomes = world.outcomes();
     assert_eq!(outcomes, [("abandoned".to_owned(), 1), ("ok".to_owned(), 3)]);
     assert_idle(&world).await;
@@ -340,6 +342,7 @@ async fn who_can_not_be_served_in_time_is_told_at_once() {
     assert!(!spy.prompts().contains(&"in vain".to_owned()));
     let counted = "sluicegate_refusals_total{code=\"deadline_exceeded\",reason=\"deadline\"}";
     assert_eq!(metric(&world, counted), 1);
+    assert_eq!(metric(&world, "sluicegate_shed_total{provider=\"openai\",reason=\"deadline\"}"), 1);
 }
 
 #[tokio::test(start_paused = true)]
